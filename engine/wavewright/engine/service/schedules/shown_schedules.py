@@ -91,7 +91,7 @@ def _rule_text(schedule: ProjectSchedule) -> str:
 def _state_text(schedule: ProjectSchedule, stored: StoredSchedule) -> str:
     if schedule.fault:
         return f"faulty: {schedule.fault}"
-    if stored.paused_by is not None and stored.paused_at is not None:
+    if stored.paused_at is not None:
         return f"paused by {stored.paused_by} since {_local_text(schedule, stored.paused_at)}"
     if schedule.terms is not None and schedule.terms.paused:
         return "paused where it is written"

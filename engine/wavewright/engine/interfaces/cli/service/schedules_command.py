@@ -32,8 +32,8 @@ def list_schedules(*, output_format: str) -> int:
         print_line("no schedules: give a job's file a `schedule`, or the settings `schedules`")
     else:
         print_lines(line for schedule in known for line in _lines(schedule))
-    is_sound = not any(schedule.fault for schedule in known)
-    return exit_codes.OK if is_sound else exit_codes.NEGATIVE
+    is_faulty = any(schedule.fault for schedule in known)
+    return exit_codes.NEGATIVE if is_faulty else exit_codes.OK
 
 
 def steer(act: ScheduleAct, name: str) -> int:
@@ -71,8 +71,8 @@ async def _shown(settings: Settings) -> list[ShownSchedule]:
 
 
 def _lines(schedule: ShownSchedule) -> list[str]:
-    named = schedule.name if schedule.name == schedule.job else f"{schedule.name} ({schedule.job})"
-    lines = [named]
+    file = "" if schedule.name == schedule.job else f" ({schedule.job})"
+    lines = [f"{schedule.name}{file}"]
     if schedule.rule:
         lines.append(f"  due    {schedule.rule}")
     lines.append(f"  state  {schedule.state}")
