@@ -16,7 +16,12 @@ import httpx2
 from openai import AsyncOpenAI, Omit
 from openai.types import CompletionUsage, responses
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
+from pydantic_ai.exceptions import (
+    ModelAPIError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    UnexpectedModelBehavior,
+)
 from pydantic_ai.messages import FinishReason
 from pydantic_ai.models import CompletedStreamedResponse, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.ollama import OllamaModel
@@ -224,7 +229,9 @@ class _WholeAnswer(Exception):
 
 
 def _wants_newer_ceiling(error: ModelHTTPError) -> bool:
-    return "max_completion_tokens" in str(error.body)
+    # vLLM names both where the ceiling leaves the question no room.
+    is_too_high = isinstance(error, ModelContextWindowExceededError)
+    return not is_too_high and "max_completion_tokens" in str(error.body)
 
 
 def _may_not_stream(error: ModelHTTPError) -> bool:

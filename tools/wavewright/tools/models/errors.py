@@ -83,6 +83,8 @@ class ModelFault:
     """Whether any other question to the model would fail for the same reason."""
     may_be_of_form: bool = False
     """Whether the same question may be answered where it asks for another form."""
+    counts_answer: bool = False
+    """Whether the same question may fit the model's context with a lower ceiling of its answer."""
 
 
 class RequestFailed(WavewrightError):
@@ -148,10 +150,11 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> ModelFault:
             otherwise: ModelFault | None = _OVERLOADED
         case _:
             otherwise = _REJECTED if isinstance(error, ModelHTTPError) else None
-    fault = next((one for kinds, one in _API_FAULTS.items() if isinstance(error, kinds)), otherwise)
-    if isinstance(error, ModelNotFoundError) and _OF_FORM.search(_message_in(error.body)):
-        # A gateway that has the model, and nobody who serves it in this form.
-        fault = _REJECTED
+    by_kind = next(
+        (one for kinds, one in _API_FAULTS.items() if isinstance(error, kinds)), otherwise
+    )
+    words = _message_in(error.body)
+    fault = _by_words(words, by_kind, error)
     if fault is None:
         said = _error_text(error, asked)
         return ModelFault(
@@ -168,8 +171,29 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> ModelFault:
         is_free=isinstance(error, ModelHTTPError) and not error.in_stream,
         may_be_of_form=fault.may_be_of_form
         # Some servers fail over a form that they do not know.
-        or (isinstance(error, ModelHTTPError) and error.status_code in {500, 501}),
+        or (
+            fault is _OVERLOADED
+            and isinstance(error, ModelHTTPError)
+            and error.status_code in {500, 501}
+        ),
+        counts_answer=fault is _OVER_CONTEXT and _OF_ANSWER.search(words) is not None,
     )
+
+
+def _by_words(words: str, by_kind: ModelFault | None, error: ModelAPIError) -> ModelFault | None:
+    """Return what an error says, where its status says less: servers that are not OpenAI's have one
+    status for the form, the context and the model's name.
+    """
+    if isinstance(error, ModelRateLimitError) or by_kind not in _VAGUE:
+        return by_kind
+    if _OF_FORM.search(words):
+        # A gateway may have the model, and nobody who serves it in this form.
+        return _REJECTED if by_kind is _UNKNOWN_MODEL else by_kind
+    if _OF_CONTEXT.search(words):
+        return _OVER_CONTEXT
+    if by_kind is _REJECTED and _OF_MODEL.search(words):
+        return _UNKNOWN_MODEL
+    return by_kind
 
 
 _REJECTED = ModelFault("denied", "{} rejected the request", may_be_of_form=True)
@@ -180,12 +204,21 @@ _OVERLOADED = ModelFault(
     is_retryable=True,
     is_of_provider=True,
 )
+_OVER_CONTEXT = ModelFault(
+    "over_context",
+    "{} takes less text at once than was asked",
+    hint="ask for less at once, or choose a model with a larger context window",
+)
+_UNKNOWN_MODEL = ModelFault(
+    "denied",
+    "the provider of {} knows no such model",
+    hint="check the model's name, and the address if it is your own",
+    is_of_provider=True,
+)
+_VAGUE = (None, _REJECTED, _OVERLOADED, _UNKNOWN_MODEL)
+"""What a status may stand for that says nothing else."""
 _API_FAULTS: Mapping[type[ModelAPIError] | tuple[type[ModelAPIError], ...], ModelFault] = {
-    ModelContextWindowExceededError: ModelFault(
-        "over_context",
-        "{} takes less text at once than was asked",
-        hint="ask for less at once, or choose a model with a larger context window",
-    ),
+    ModelContextWindowExceededError: _OVER_CONTEXT,
     ModelAuthenticationError: ModelFault(
         "denied",
         "{} denied the request",
@@ -198,12 +231,7 @@ _API_FAULTS: Mapping[type[ModelAPIError] | tuple[type[ModelAPIError], ...], Mode
         hint="top up the account, or choose another model",
         is_of_provider=True,
     ),
-    ModelNotFoundError: ModelFault(
-        "denied",
-        "the provider of {} knows no such model",
-        hint="check the model's name, and the address if it is your own",
-        is_of_provider=True,
-    ),
+    ModelNotFoundError: _UNKNOWN_MODEL,
     ModelRequestRejectedError: _REJECTED,
     (ModelRateLimitError, ModelUnavailableError, ModelServerError): _OVERLOADED,
 }
@@ -218,6 +246,20 @@ _OF_FORM = re.compile(
     re.IGNORECASE,
 )
 """In what a server says of the form that was asked for; the name of a model has no spaces."""
+_OF_CONTEXT = re.compile(
+    r"context[ _-]?(?:length|size|window)|maximum (?:input|sequence) length"
+    r"|(?:input|prompt|request|messages?)\b[^.]{0,60}\b(?:too (?:long|large)|longer than)"
+    r"|`inputs` (?:tokens|must have)",
+    re.IGNORECASE,
+)
+"""In what it says of a question that is too long."""
+_OF_ANSWER = re.compile(r"max_\w*tokens|completion|in the output", re.IGNORECASE)
+"""In what it says then where it counts the answer with the question."""
+_OF_MODEL = re.compile(
+    r"(?:invalid|unknown|no such) model\b|\bmodel\b.{0,200}\b(?:does not exist|not found)",
+    re.IGNORECASE,
+)
+"""In what it says of a model that it does not serve."""
 
 
 def _error_text(error: ModelAPIError, asked: str) -> str:

@@ -44,6 +44,8 @@ FIRST_WAIT_SECONDS = 0.5
 MAX_WAIT_SECONDS = 20.0
 RATE_LIMITED_ATTEMPTS = 8
 """Answers of a rate limit that are waited for beside the attempts."""
+LEAST_ANSWER_TOKENS = 1_000
+"""Below this no question is put again with a shorter answer."""
 
 
 class RetryingModel(WrapperModel):
@@ -143,8 +145,13 @@ class RetryingModel(WrapperModel):
         try:
             return await self._request_with_retries(messages, settings, parameters)
         except RequestFailed as error:
+            if error.fault.kind != "over_context":
+                raise
+            shorter = _with_shorter_answer(settings) if error.fault.counts_answer else None
+            if shorter is not None:
+                return await self._request_in_form(messages, shorter, parameters)
             # A loop of tools grows: what they have returned is what less can be sent of.
-            if error.fault.kind != "over_context" or not (less := with_less_of_tools(messages)):
+            if not (less := with_less_of_tools(messages)):
                 raise
             return await self._request_with_retries(less, settings, parameters)
 
@@ -322,6 +329,16 @@ class RetryingModel(WrapperModel):
                 hint = _HINT_ON_THINKING
         if fault:
             raise RequestFailed(ModelFault("bad_answer", fault, hint=hint, is_retryable=True))
+
+
+def _with_shorter_answer(settings: ModelSettings | None) -> ModelSettings | None:
+    """Return settings for an answer of a quarter of the length, for a server whose context has to
+    hold it, too; None where little would be left.
+    """
+    ceiling = 0 if settings is None else settings.get("max_tokens", 0) // 4
+    if ceiling < LEAST_ANSWER_TOKENS:
+        return None
+    return merge_model_settings(settings, ModelSettings(max_tokens=ceiling))
 
 
 _HINT_ON_THINKING = (
