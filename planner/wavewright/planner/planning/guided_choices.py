@@ -51,6 +51,7 @@ from wavewright.planner.schemas.validation import schema_definitions, validator_
 from wavewright.planner.schemas.views import (
     NOTES,
     SchemaView,
+    ScopedSchema,
     element_schema,
     field_schema,
     required_fields,
@@ -172,22 +173,23 @@ class GuidedPlan:
         demanded = [name for name in required_tools(self.goal, self.tools) if not self._calls(name)]
         wanted = demanded if left <= len(demanded) else [*self._names]
         names = self._allowed_next(wanted)
-        slots = [
-            slot
+        calls = [
+            (name, for_each, [*self._slots(self._signatures[name], for_each)])
             for name in names
             for for_each in (None, *self._lists)
-            for slot in self._slots(self._signatures[name], for_each)
         ]
-        refused = self._refused_by_checker(slots)
-        choices: list[Choice] = []
-        for name in names:
-            for for_each in (None, *self._lists):
-                text = None if for_each is None else for_each.text
-                own = [slot for slot in slots if (slot.tool, slot.for_each) == (name, text)]
-                choice = _choice(name, text, own, refused)
-                if choice is not None and not self._is_used_up(choice):
-                    choices.append(choice)
-        return tuple(choices)
+        refused = self._refused_by_checker([slot for *_, slots in calls for slot in slots])
+        choices = (
+            _choice(
+                name,
+                None if for_each is None else for_each.text,
+                [slot.without(refused) for slot in slots],
+            )
+            for name, for_each, slots in calls
+        )
+        return tuple(
+            choice for choice in choices if choice is not None and not self._is_used_up(choice)
+        )
 
     @cached_property
     def results(self) -> tuple[str, ...]:
@@ -554,6 +556,19 @@ class _Parameter:
     among them.
     """
 
+    def part(self, schema: ScopedSchema, *names: str | int, is_required: bool = True) -> _Parameter:
+        """Return a part of it; without a name it stands in the same place."""
+        wanted = self_contained_schema(schema)
+        return _Parameter(self.tool, self.for_each, (*self.path, *names), is_required, wanted)
+
+    def without(self, refused: Container[tuple[_Parameter, str]]) -> _Parameter:
+        """Return it without the references that are refused, in its members, too."""
+        return replace(
+            self,
+            references=tuple(text for text in self.references if (self, text) not in refused),
+            members=tuple(member.without(refused) for member in self.members),
+        )
+
     def with_members(self) -> Iterator[_Parameter]:
         """Yield it and everything that it has members of."""
         yield self
@@ -574,21 +589,17 @@ def _members_of(slot: _Parameter) -> Iterator[_Parameter]:
     """
     view = view_schema(scoped_schema(slot.wanted))
     if view.kind == "union" and view.is_exact:
-        for branch in filter(_is_writable, view.branches):
-            wanted = self_contained_schema(branch.scoped)
-            yield _Parameter(slot.tool, slot.for_each, slot.path, True, wanted)
+        yield from (slot.part(branch.scoped) for branch in view.branches if _is_writable(branch))
     if view.kind == "array" and _keeps_all(view):
         element = element_schema(view)
         if element is not None and any(map(_is_writable, view_schema(element).alternatives)):
-            wanted = self_contained_schema(element)
-            yield _Parameter(slot.tool, slot.for_each, (*slot.path, 0), True, wanted)
+            yield slot.part(element, 0)
     if not _is_writable(view):
         return
     required = required_fields(view)
     for name in as_object(view.schema.get("properties")):
-        place = field_schema(view, name)
-        wanted = {} if place is None else self_contained_schema(place)
-        yield _Parameter(slot.tool, slot.for_each, (*slot.path, name), name in required, wanted)
+        place = field_schema(view, name) or scoped_schema({})
+        yield slot.part(place, name, is_required=name in required)
 
 
 def _is_writable(view: SchemaView) -> bool:
@@ -613,12 +624,7 @@ def _is_about(fault: Diagnostic, place: str, part: _Parameter) -> bool:
     )
 
 
-def _choice(
-    tool: str,
-    for_each: str | None,
-    slots: Sequence[_Parameter],
-    refused: Container[tuple[_Parameter, str]],
-) -> Choice | None:
+def _choice(tool: str, for_each: str | None, slots: Sequence[_Parameter]) -> Choice | None:
     """Return the choice of a call; None where a required parameter has no value, or where a call
     for each item reads no item.
     """
@@ -626,7 +632,7 @@ def _choice(
     optional = 0
     reads_item = for_each is None
     for slot in slots:
-        values = _values_of(slot, refused)
+        values = _values_of(slot)
         if slot.is_required and not values:
             return None
         if not slot.is_required:
@@ -634,16 +640,14 @@ def _choice(
                 continue
             optional += 1
             values.insert(0, {"type": "null"})
-        reads_item = reads_item or _may_read_item(slot, refused)
+        reads_item = reads_item or _may_read_item(slot)
         params[str(slot.path[0])] = _any_of(values)
     return Choice(tool, for_each, params) if reads_item else None
 
 
-def _may_read_item(slot: _Parameter, refused: Container[tuple[_Parameter, str]]) -> bool:
+def _may_read_item(slot: _Parameter) -> bool:
     return any(
-        text.startswith("${item") and (part, text) not in refused
-        for part in slot.with_members()
-        for text in part.references
+        text.startswith("${item") for part in slot.with_members() for text in part.references
     )
 
 
@@ -672,50 +676,43 @@ def _item_of(reference: Reference) -> JsonSchema:
     return {} if place is None else self_contained_schema(place)
 
 
-def _values_of(slot: _Parameter, refused: Container[tuple[_Parameter, str]]) -> list[JsonSchema]:
+def _values_of(slot: _Parameter) -> list[JsonSchema]:
     """Return what an argument may be: one of the references, or a literal of its type."""
     if slot.tool == ASK_MODEL and slot.path[0] in _WRITTEN_OUT:
         return [slot.wanted]
-    texts: list[Json] = [text for text in slot.references if (slot, text) not in refused]
-    choices: list[JsonSchema] = [{"enum": texts}] if texts else []
-    return [*choices, *_literals_of(slot, refused)]
+    choices: list[JsonSchema] = [{"enum": [*slot.references]}] if slot.references else []
+    return [*choices, *_literals_of(slot)]
 
 
-def _literals_of(
-    slot: _Parameter, refused: Container[tuple[_Parameter, str]]
-) -> Iterator[JsonSchema]:
+def _literals_of(slot: _Parameter) -> Iterator[JsonSchema]:
     """Yield the schemas of what may be written out for a parameter, with references in it."""
     view = view_schema(scoped_schema(slot.wanted))
     if not slot.members:
         literals = [_literal_schema(view)]
     elif view.kind == "array":
-        literals = [_written_list(view, slot.members[0], refused)]
+        literals = [_written_list(view, slot.members[0])]
     elif view.kind == "union":
         others = [branch for branch in view.branches if not _is_writable(branch)]
-        literals = [_written_object(branch, refused) for branch in slot.members]
+        literals = [_written_object(branch) for branch in slot.members]
         literals.append(_literal_of_kinds(others))
     else:
-        literals = [_written_object(slot, refused)]
+        literals = [_written_object(slot)]
     yield from (literal for literal in literals if literal is not None)
 
 
-def _written_list(
-    view: SchemaView, element: _Parameter, refused: Container[tuple[_Parameter, str]]
-) -> JsonSchema | None:
+def _written_list(view: SchemaView, element: _Parameter) -> JsonSchema | None:
     """Return the schema of a list that is written out; None where its element has no value."""
-    values = _values_of(element, refused)
+    values = _values_of(element)
     return _list_of(_any_of(values), view) if values else None
 
 
-def _written_object(
-    slot: _Parameter, refused: Container[tuple[_Parameter, str]]
-) -> JsonSchema | None:
+def _written_object(slot: _Parameter) -> JsonSchema | None:
     """Return the schema of an object whose members are references or literals; None where a
     required one has no value.
     """
     members: JsonObject = {}
     for member in slot.members:
-        values = _values_of(member, refused)
+        values = _values_of(member)
         if member.is_required and not values:
             return None
         if values:
