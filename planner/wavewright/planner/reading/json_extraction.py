@@ -47,7 +47,7 @@ _START = re.compile(
     re.IGNORECASE,
 )
 _THINK_END = re.compile(THINKING_ENDS, re.IGNORECASE)
-_FIRST = re.compile(r"\s*+(?=[\[{\"])")
+_FIRST = re.compile(rf"\s*+(?!{THINKING_BEGINS})(?=[\[{{\"])")
 _PLAN_WORD = re.compile(r"steps|tool|depends|params", re.IGNORECASE)
 _ELIDED = re.compile(r"\.\.\.|…")
 _SURPLUS = re.compile(r"(?:[ \t\n\r]*+[}\]])+")

@@ -9,6 +9,7 @@ in a plan and its steps. Two names for one field are a duplicate key.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -43,9 +44,9 @@ from wavewright.planner.types import Json, JsonObject, StepId
 WRAPPERS = frozenset(
     {"plan", "result", "output", "response", "execution_plan", "answer", "final_answer", "final"}
     | {"data", "content", "message", "json", "value", "object", "structured_output", "workflow"}
+    | {"tool_calls"}
 )
-ALIASES = {
-    "dependsOn": "depends_on",
+_OTHER_NAMES: Final = {
     "dependencies": "depends_on",
     "deps": "depends_on",
     "parameters": "params",
@@ -55,8 +56,10 @@ ALIASES = {
     "tool_name": "tool",
     "step_id": "id",
     "description": "why",
+    "foreach": "for_each",
 }
-"""Names that models give to the fields of a step."""
+"""Names that models give to the fields of a step, in small letters with underscores."""
+_WORD_BOUNDARY: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|-")
 
 PLAN_FIELDS = ("version", "goal", "reasoning", "let", "steps", "gates", "stop", "result")
 STEP_FIELDS = (
@@ -203,11 +206,20 @@ def _is_blank(node: Node) -> bool:
     return node.value is None or node.value is False or node.value == ""
 
 
+def field_of_step(written: str) -> str:
+    """Return the field of a step that a name means, in whatever case it is written (`dependsOn`,
+    `for-each`); any other name as it is.
+    """
+    name = _WORD_BOUNDARY.sub("_", written).lower()
+    meant = _OTHER_NAMES.get(name, name)
+    return meant if meant in STEP_FIELDS else written
+
+
 def is_step(node: Node) -> bool:
     """Whether a value must be a step: it names a tool and has a further field of a call."""
     if not isinstance(node, ObjectNode):
         return False
-    fields = {ALIASES.get(key, key) for key in node.members}
+    fields = {*map(field_of_step, node.members)}
     return "tool" in fields and not fields.isdisjoint({"id", "params", "depends_on"})
 
 
@@ -328,7 +340,7 @@ class _PlanNormalizer:
         self._faults: list[DocumentFault] = []
 
     def plan(self) -> PlanNode:
-        members = self._fields(self._old, {}, PLAN_FIELDS, _OPTIONAL_PLAN_FIELDS, "the plan")
+        members = self._fields(self._old, str, PLAN_FIELDS, _OPTIONAL_PLAN_FIELDS, "the plan")
         plan = ObjectNode(self._old.start, self._old.end, members)
         steps = members.get("steps")
         if (
@@ -358,7 +370,7 @@ class _PlanNormalizer:
     def _fields(
         self,
         node: ObjectNode,
-        aliases: dict[str, str],
+        meaning: Callable[[str], str],
         known: tuple[str, ...],
         optional: frozenset[str],
         owner: str,
@@ -366,14 +378,16 @@ class _PlanNormalizer:
         members: dict[str, Member] = {}
         named: set[str] = set()
         for written, member in node.members.items():
-            key = aliases.get(written, written)
+            key = meaning(written)
             if key in named:
                 message = f"{written!r} stands beside another name of {key!r} in {owner}"
                 hint = "keep one of them: which of the two counts would be a guess"
                 fault = DocumentFault("duplicate_key", message, member.key, hint=hint)
                 raise DocumentError(self._source, (fault,))
             named.add(key)
-            if key in optional and _is_absent(key, member.node):
+            # A field that holds null says nothing, whatever its name.
+            is_unknown_null = key not in known and _is_null(member.node)
+            if is_unknown_null or (key in optional and _is_absent(key, member.node)):
                 self.notes.append(JsonDeparture("null_field", member.node.start))
             elif _is_thought(key, member.node) and key not in known:
                 self.notes.append(JsonDeparture("thought", member.node.start))
@@ -437,7 +451,7 @@ class _PlanNormalizer:
             return node
         replaced = _replaced_fields(node)
         optional = _OPTIONAL_STEP_FIELDS | replaced
-        members = self._fields(node, ALIASES, STEP_FIELDS, optional, f"steps[{index}]")
+        members = self._fields(node, field_of_step, STEP_FIELDS, optional, f"steps[{index}]")
         for name in replaced & members.keys():
             if _is_blank(members[name].node):
                 self.notes.append(JsonDeparture("null_field", members[name].node.start))

@@ -1,7 +1,8 @@
 """Thinking that stands before an answer, where its server has left it there.
 
-It is marked by `<think>…</think>`; the mark of its beginning may stand in the template of the
-prompt. It is no part of the answer: it is neither read nor shown.
+It is marked by `<think>…</think>`, by some models as `<thinking>`, `<thought>`, `<reasoning>`,
+`<seed:think>` or `[THINK]`; the mark of its beginning may stand in the template of the prompt. It is
+no part of the answer: it is neither read nor shown.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ def without_thinking(text: str) -> str:
     >>> without_thinking("<think>A colour.</think> Blue.")
     'Blue.'
     """
-    if "</think" not in text.lower():
+    if _END.search(text) is None:
         return text
     thinking = _MARKED.match(text) or _ended(text)
     return text if thinking is None else text[thinking.end() :]
@@ -67,10 +68,12 @@ class ThinkingFilter:
         return "" if self._has_begun else self._held
 
 
-THINKING_BEGINS: Final = r"<think\b[^<>]{0,80}>"
-THINKING_ENDS: Final = r"</think\s{0,80}>"
+_NAME: Final = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning)"
+THINKING_BEGINS: Final = rf"(?:<{_NAME}\b[^<>]{{0,80}}>|(?-i:\[THINK\]))"
+THINKING_ENDS: Final = rf"(?:</{_NAME}\s{{0,80}}>|(?-i:\[/THINK\]))"
 """Patterns of the marks, whatever their case."""
-_BEGIN: Final = re.compile(rf"\s*{THINKING_BEGINS}", re.IGNORECASE)
+_BEGIN: Final = re.compile(r"\s*<think\b[^<>]{0,80}>", re.IGNORECASE)
+"""Of an answer that still arrives this mark alone is passed over: its steps may start."""
 _END: Final = re.compile(rf"{THINKING_ENDS}\s*", re.IGNORECASE)
 _MARK_CHARS: Final = 100
 """Characters of the mark at the end, at most."""
@@ -80,7 +83,7 @@ _MARKED: Final = re.compile(
 )
 _ENDED: Final = re.compile(
     # A mark on a line of its own, before which nothing begins that could be an answer in a form.
-    rf"(?!\s*[\[{{`\"<])(?:(?!<think\b).)*?^{THINKING_ENDS}[ \t]*$\s*",
+    rf"(?!\s*[\[{{`\"<])(?:(?!{THINKING_BEGINS}).)*?^{THINKING_ENDS}[ \t]*$\s*",
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
 _FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)

@@ -36,8 +36,8 @@ from wavewright.planner.diagnostics.diagnostic import diagnostic_from_fault
 from wavewright.planner.language.plan import AddStep, PatchOp, RemoveStep, ReplaceStep, RewireStep
 from wavewright.planner.reading.json_extraction import THOUGHT_FIELDS
 from wavewright.planner.reading.normalization import (
-    ALIASES,
     REFUSAL_FIELDS,
+    field_of_step,
     normalize_patch_steps,
 )
 from wavewright.planner.reading.reader import read_model
@@ -429,7 +429,7 @@ def _canonical_names(step: JsonObject) -> JsonObject:
     """Return what is said of a step with aliases of fields replaced; if two name one field,
     unchanged, and the reader refuses it.
     """
-    names = {name: ALIASES.get(name, name) for name in step}
+    names = {name: field_of_step(name) for name in step}
     if len(set(names.values())) < len(names):
         return step
     return {names[name]: entry for name, entry in step.items()}
