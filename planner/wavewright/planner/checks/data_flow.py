@@ -48,6 +48,7 @@ from wavewright.planner.schemas.views import (
     field_schema,
     field_schemas,
     scoped_schema,
+    view_of,
     view_schema,
 )
 from wavewright.planner.types import Json, StepId
@@ -251,7 +252,7 @@ class DataFlow:
             item = self._item(step, self._value(step.for_each, step, item, holds))
         parameters = list[Influence]()
         for name, value in step.params.items():
-            place = field_schema(view_schema(scoped_schema(signature.input_schema)), name)
+            place = field_schema(view_of(signature.input_schema), name)
             leaves = self._leaves(
                 value,
                 f"{pointer}/params/{name}",
@@ -445,7 +446,7 @@ class DataFlow:
                 return TRUSTED
 
     def _previous_result(self) -> Value:
-        known = field_schema(view_schema(scoped_schema(self._subject.types.previous)), "result")
+        known = field_schema(view_of(self._subject.types.previous), "result")
         whole = self._previous.get(WHOLE_RESULT, NOTHING)
         fields = {name: known for name in self._previous if name != WHOLE_RESULT}
         if known is None or whole.level is Level.TEXT or not fields:
@@ -464,7 +465,7 @@ class DataFlow:
         return Value(influence, known if influence else None, is_text=is_text)
 
     def _input(self, name: str) -> Value:
-        known = field_schema(view_schema(scoped_schema(self._subject.types.inputs)), name)
+        known = field_schema(view_of(self._subject.types.inputs), name)
         is_text = known is not None and view_schema(known).kind == "string"
         if name not in self._inputs:
             return Value(place=known, is_text=is_text)

@@ -53,7 +53,7 @@ from wavewright.planner.schemas.views import (
     field_schema,
     field_schemas,
     required_fields,
-    scoped_schema,
+    view_of,
     view_schema,
 )
 
@@ -321,7 +321,7 @@ class _Misuses:
 
     def _view(self, node: ExpressionNode) -> SchemaView | None:
         schema = self._types.type_of(node.start, node.end)
-        return None if schema is None else view_schema(scoped_schema(schema))
+        return None if schema is None else view_of(schema)
 
     def _is_never_null(self, node: ExpressionNode) -> bool:
         view = self._view(node)

@@ -13,7 +13,11 @@ from wavewright.planner.cel.functions.catalogue import function_entries
 from wavewright.planner.checks.partial_plans import is_stand_in
 from wavewright.planner.checks.types import incompatibility
 from wavewright.planner.diagnostics.diagnostic import type_name
-from wavewright.planner.schemas.views import field_schemas, scoped_schema, subschema, view_schema
+from wavewright.planner.schemas.views import (
+    field_schemas,
+    subschema,
+    view_of,
+)
 from wavewright.planner.types import as_object
 
 if TYPE_CHECKING:
@@ -81,7 +85,7 @@ def expression_offers(place: ExpressionPlace, asked: NameAsked) -> Iterator[Offe
 
 def fields_of(owner: JsonSchema, wanted: JsonSchema | None = None) -> Iterator[Offer]:
     """Yield the fields of a type."""
-    view = view_schema(scoped_schema(owner))
+    view = view_of(owner)
     for name, part in field_schemas(view).items():
         schema = subschema(part, view.root).schema
         yield _typed(name, "field", schema, wanted, str(schema.get("description", "")))
@@ -131,7 +135,7 @@ def _typed(
 
 
 def _methods(owner: JsonSchema) -> Iterator[Offer]:
-    view = view_schema(scoped_schema(owner))
+    view = view_of(owner)
     kinds = view.kinds
 
     def is_asked_of(word: str | None) -> bool:

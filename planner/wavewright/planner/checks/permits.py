@@ -67,6 +67,7 @@ from wavewright.planner.schemas.views import (
     field_schemas,
     scoped_schema,
     subschema,
+    view_of,
     view_schema,
 )
 from wavewright.planner.types import Effect, Json, as_object
@@ -354,7 +355,7 @@ def _kinds_of_unknown(
 
 
 def _place_of(signature: ToolSignature, name: str) -> ScopedSchema:
-    place = field_schema(view_schema(scoped_schema(signature.input_schema)), name)
+    place = field_schema(view_of(signature.input_schema), name)
     return place or scoped_schema({})
 
 

@@ -30,7 +30,7 @@ from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.let_and_stop import let_values
 from wavewright.planner.plans.uses import ExpressionRole
 from wavewright.planner.plans.written_texts import role_of_place
-from wavewright.planner.schemas.views import schema_below, scoped_schema, view_schema
+from wavewright.planner.schemas.views import schema_below, view_of
 from wavewright.planner.types import JsonSchema, StepId
 
 if TYPE_CHECKING:
@@ -355,7 +355,7 @@ def _name_of(node: ExpressionNode) -> str | None:
 
 def type_text(schema: JsonSchema) -> str:
     """Return a type with the fields that it has, or that its elements have."""
-    view = view_schema(scoped_schema(schema))
+    view = view_of(schema)
     items = view.schema.get("items")
     fields = list_fields(items if isinstance(items, dict) else view.schema, what="fields")
     return type_name(view.schema or schema) + (f"\n{fields}" if fields else "")

@@ -50,7 +50,7 @@ from wavewright.planner.schemas.views import (
     SchemaView,
     element_schema,
     field_schema,
-    scoped_schema,
+    view_of,
     view_schema,
 )
 from wavewright.planner.types import JsonSchema, StepId
@@ -436,7 +436,7 @@ def _unknown_field(schema: JsonSchema, path: list[str]) -> tuple[str, JsonSchema
     """Return the first field of a dotted path that a value cannot have, and the schema of that
     value. A list on the way is read entry by entry, unless the path gives a position.
     """
-    view = view_schema(scoped_schema(schema))
+    view = view_of(schema)
     for name in path:
         if view.kind == "array" and name.isdecimal():
             view = _entries_of(view)

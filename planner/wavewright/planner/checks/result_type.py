@@ -18,9 +18,8 @@ from wavewright.planner.schemas.validation import InvalidSchemaError, validator_
 from wavewright.planner.schemas.views import (
     element_schema,
     schema_below,
-    scoped_schema,
     self_contained_schema,
-    view_schema,
+    view_of,
 )
 from wavewright.planner.types import Json, JsonSchema
 
@@ -80,7 +79,7 @@ def _misfit_of_part(subject: CheckContext, value: Json, wanted: JsonSchema) -> s
         return reason
     if not holds_expression(value):
         return _misfit_of_value(value, wanted)
-    if isinstance(value, list) and view_schema(scoped_schema(wanted)).kind == "array":
+    if isinstance(value, list) and view_of(wanted).kind == "array":
         for number, element in enumerate(value):
             part = schema_below(wanted, [str(number)])
             reason = None if part is None else _misfit_of_part(subject, element, part)
@@ -105,7 +104,7 @@ def misfit_of_type(given: JsonSchema, wanted: JsonSchema) -> str | None:
     entry, as at the review.
     """
     reason = incompatibility(given, wanted)
-    elements = element_schema(view_schema(scoped_schema(given)))
+    elements = element_schema(view_of(given))
     if reason is None or elements is None:
         return reason
     of_entry = incompatibility(self_contained_schema(elements), wanted)

@@ -62,7 +62,7 @@ from wavewright.planner.schemas.validation import (
 from wavewright.planner.schemas.views import (
     ScopedSchema,
     allowed_values,
-    scoped_schema,
+    view_of,
     view_schema,
 )
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
@@ -348,7 +348,7 @@ def _conversion(source: JsonSchema, target: JsonSchema, use: ExpressionUse) -> s
     where an integer is.
     """
     expression = use.expression.strip()
-    if view_schema(scoped_schema(target)).kinds == {"integer"} and source.get("type") == "number":
+    if view_of(target).kinds == {"integer"} and source.get("type") == "number":
         return (
             f"cut the fraction off: ${{int({expression})}}, or round: "
             f"${{int(math.round({expression}))}}"

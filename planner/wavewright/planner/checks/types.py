@@ -59,6 +59,7 @@ from wavewright.planner.schemas.views import (
     subschema,
     tuple_schema,
     union_schema,
+    view_of,
     view_schema,
 )
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
@@ -104,7 +105,7 @@ def fit_of(source: JsonSchema, target: JsonSchema) -> Fit:
     """Return how the values of `source` fit `target`; see docs/explanation/values.md."""
     if source is target or _is_same_schema(source, target):
         return _ALWAYS
-    return _Comparison().fit(view_schema(scoped_schema(source)), view_schema(scoped_schema(target)))
+    return _Comparison().fit(view_of(source), view_of(target))
 
 
 def incompatibility(source: JsonSchema, target: JsonSchema) -> str | None:
@@ -684,7 +685,7 @@ class PlanTypes:
         listed = self.result(uses[0], step)
         if listed is None:
             return None
-        element = element_schema(view_schema(scoped_schema(listed)))
+        element = element_schema(view_of(listed))
         return {} if element is None else self_contained_schema(element)
 
     def _compile(self, expression: str, scope: bytes, extra: dict[str, JsonSchema]) -> TypingResult:

@@ -30,7 +30,7 @@ from wavewright.planner.schemas.views import (
     element_schema,
     field_schema,
     field_schemas,
-    scoped_schema,
+    view_of,
     view_schema,
 )
 from wavewright.planner.types import StepId
@@ -171,7 +171,7 @@ def is_sink(signature: ToolSignature, name: str) -> bool:
     if signature.only_asks_model and not dispatched_tools(signature.name):
         # It reads all but its instructions as data.
         return INSTRUCTIONS.get(signature.name) == name
-    place = field_schema(view_schema(scoped_schema(signature.input_schema)), name)
+    place = field_schema(view_of(signature.input_schema), name)
     if signature.effects and not signature.only_reads:
         return True
     if place is None or mentions(name, place, _READ_NAMES, PATH_FORMATS):
@@ -303,7 +303,7 @@ def _listed(what: Sequence[str]) -> str:
 
 def text_parameters(signature: ToolSignature) -> Mapping[str, ScopedSchema]:
     """Return the parameters of a tool that can hold text, with their schemas."""
-    view = view_schema(scoped_schema(signature.input_schema))
+    view = view_of(signature.input_schema)
     properties = view.schema.get("properties")
     names = properties if isinstance(properties, dict) else {}
     places = {name: field_schema(view, name) for name in names}

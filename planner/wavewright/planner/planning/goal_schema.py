@@ -38,8 +38,8 @@ from wavewright.planner.schemas.views import (
     field_schema,
     field_schemas,
     required_fields,
-    scoped_schema,
     subschema,
+    view_of,
     view_schema,
 )
 from wavewright.planner.types import (
@@ -161,7 +161,7 @@ def plain_schema(schema: JsonSchema) -> JsonSchema:
     """Return a schema of the same values, or of more, in the few words that a goal's schema has:
     without references, compositions and lists of types. Descriptions are kept.
     """
-    return _value(view_schema(scoped_schema(schema)), _PLAIN_DEPTH, may_refer=False)
+    return _value(view_of(schema), _PLAIN_DEPTH, may_refer=False)
 
 
 def closed_object(properties: JsonObject, required: Iterable[str] | None = None) -> JsonSchema:
@@ -208,7 +208,7 @@ def _sub_plan_calls(fields: JsonObject, goal: Goal) -> Iterator[JsonObject]:
         if plan is not None:
             declared = as_object(goal.sub_plan_inputs.get(str(name), {}).get("properties"))
             inputs: JsonObject = {
-                input_name: _value(view_schema(scoped_schema(as_object(part))), MAX_DEPTH)
+                input_name: _value(view_of(as_object(part)), MAX_DEPTH)
                 for input_name, part in {**input_types(plan), **declared}.items()
             }
             params = closed_object(inputs, [])
@@ -244,7 +244,7 @@ def _arguments(tool: ToolSignature, hidden: Mapping[str, Json]) -> JsonSchema:
     for name, part in as_object(schema.get("properties")).items():
         if name not in hidden:
             wanted = part if isinstance(part, dict) else {}
-            view = view_schema(scoped_schema({**schema_definitions(schema), **wanted}))
+            view = view_of({**schema_definitions(schema), **wanted})
             properties[name] = _value(view, MAX_DEPTH)
     rest = schema.get("additionalProperties")
     is_open = rest is None and not as_object(schema.get("properties"))
@@ -389,7 +389,7 @@ def without_absent_arguments(step: Step, tools: Mapping[str, ToolSignature]) -> 
     tool = tools.get(step.tool)
     if tool is None:
         return step
-    params = _without_absent(step.params, view_schema(scoped_schema(tool.input_schema)))
+    params = _without_absent(step.params, view_of(tool.input_schema))
     return step if params == step.params else step.model_copy(update={"params": params})
 
 
@@ -401,7 +401,7 @@ def without_absent_members(value: Json, schema: JsonSchema) -> Json:
     >>> without_absent_members({"size": None}, sizes)
     {}
     """
-    return _without_absent(value, view_schema(scoped_schema(schema)))
+    return _without_absent(value, view_of(schema))
 
 
 def _without_absent(value: Json, view: SchemaView) -> Json:

@@ -50,14 +50,15 @@ from wavewright.planner.plans.uses import holds_expression
 from wavewright.planner.schemas.validation import schema_definitions, validator_of
 from wavewright.planner.schemas.views import (
     NOTES,
+    OPEN,
     SchemaView,
     ScopedSchema,
     element_schema,
     field_schema,
     required_fields,
-    scoped_schema,
     self_contained_schema,
     subschema,
+    view_of,
     view_schema,
 )
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_list, as_object
@@ -148,9 +149,13 @@ class Choice:
 
     def only_arguments(self) -> JsonObject | None:
         """Return its arguments where each can have one value alone, else None."""
-        if any(_alternatives(values) > 1 for values in self.params.values()):
-            return None
-        return {name: _only_value(values) for name, values in self.params.items()}
+        arguments: JsonObject = {}
+        for name, values in self.params.items():
+            listed = _all_values(values)
+            if listed is None or len(listed) > 1:
+                return None
+            arguments[name] = listed[0]
+        return arguments
 
 
 @dataclass(frozen=True)
@@ -170,7 +175,8 @@ class GuidedPlan:
         left = self._steps_at_most - len(self.steps)
         if left <= 0:
             return ()
-        demanded = [name for name in required_tools(self.goal, self.tools) if not self._calls(name)]
+        called = {step.tool for step in self.steps}
+        demanded = [name for name in required_tools(self.goal, self.tools) if name not in called]
         wanted = demanded if left <= len(demanded) else [*self._names]
         names = self._allowed_next(wanted)
         calls = [
@@ -209,7 +215,7 @@ class GuidedPlan:
         object that no step gives; null leaves a field out. Empty where a field has no value, or
         more is needed.
         """
-        wanted = view_schema(scoped_schema(self._result_type))
+        wanted = view_of(self._result_type)
         if not self.steps or self.results or wanted.kind != "object":
             return {}
         required = {*required_fields(wanted)}
@@ -351,10 +357,10 @@ class GuidedPlan:
         """Whether a parameter is a list that the goal's data or one of its tools gives: a small
         model would invent records in its place.
         """
-        if view_schema(scoped_schema(slot.wanted)).kind != "array":
+        if view_of(slot.wanted).kind != "array":
             return False
         outputs = [signature.output_schema for signature in self._signatures.values()]
-        lists = [part for part in outputs if view_schema(scoped_schema(part)).kind == "array"]
+        lists = [part for part in outputs if view_of(part).kind == "array"]
         fits = (self._types.incompatibility(part, slot.wanted) is None for part in lists)
         return bool(references) or any(fits)
 
@@ -427,9 +433,7 @@ class GuidedPlan:
     def _lists(self) -> list[Reference]:
         """The lists that a step can be made for each item of, the latest outputs first."""
         lists = (
-            reference
-            for reference in self._references
-            if view_schema(scoped_schema(reference.schema)).kind == "array"
+            reference for reference in self._references if view_of(reference.schema).kind == "array"
         )
         return [*islice(lists, MAX_LISTS)]
 
@@ -491,9 +495,6 @@ class GuidedPlan:
 
     def _errors(self, plan: Plan) -> list[Diagnostic]:
         return errors_in(bind_plan(plan, self.goal), self.goal, self.tools)
-
-    def _calls(self, tool: str) -> bool:
-        return any(step.tool == tool for step in self.steps)
 
     def _step(self, choice: Choice, arguments: JsonObject) -> Step:
         signature = self._signatures.get(choice.tool)
@@ -587,7 +588,7 @@ def _members_of(slot: _Parameter) -> Iterator[_Parameter]:
     """Yield the members of an object that can be written out, the element of a list that holds such
     objects, or the objects among alternatives.
     """
-    view = view_schema(scoped_schema(slot.wanted))
+    view = view_of(slot.wanted)
     if view.kind == "union" and view.is_exact:
         yield from (slot.part(branch.scoped) for branch in view.branches if _is_writable(branch))
     if view.kind == "array" and _keeps_all(view):
@@ -598,7 +599,7 @@ def _members_of(slot: _Parameter) -> Iterator[_Parameter]:
         return
     required = required_fields(view)
     for name in as_object(view.schema.get("properties")):
-        place = field_schema(view, name) or scoped_schema({})
+        place = field_schema(view, name) or OPEN
         yield slot.part(place, name, is_required=name in required)
 
 
@@ -659,7 +660,7 @@ def _any_of(values: list[JsonSchema]) -> JsonSchema:
 def _fields_of(path: str, schema: JsonSchema, depth: int) -> list[Reference]:
     """Return a place and the fields below it that are always there."""
     found = [Reference(path, schema)]
-    view = view_schema(scoped_schema(schema))
+    view = view_of(schema)
     if depth == 0 or view.kind != "object" or view.nullable:
         return found
     for name in sorted(required_fields(view)):
@@ -672,7 +673,7 @@ def _fields_of(path: str, schema: JsonSchema, depth: int) -> list[Reference]:
 
 def _item_of(reference: Reference) -> JsonSchema:
     """Return what an item of a list is."""
-    place = element_schema(view_schema(scoped_schema(reference.schema)))
+    place = element_schema(view_of(reference.schema))
     return {} if place is None else self_contained_schema(place)
 
 
@@ -686,7 +687,7 @@ def _values_of(slot: _Parameter) -> list[JsonSchema]:
 
 def _literals_of(slot: _Parameter) -> Iterator[JsonSchema]:
     """Yield the schemas of what may be written out for a parameter, with references in it."""
-    view = view_schema(scoped_schema(slot.wanted))
+    view = view_of(slot.wanted)
     if not slot.members:
         literals = [_literal_schema(view)]
     elif view.kind == "array":
@@ -800,22 +801,16 @@ def _bounds_of(view: SchemaView) -> JsonSchema:
     return {word: view.schema[word] for word in _BOUNDS if word in view.schema}
 
 
-def _alternatives(values: JsonSchema) -> float:
-    """Return how many values a parameter may have."""
+def _all_values(values: JsonSchema) -> list[Json] | None:
+    """Return the values that a parameter may have; None where nobody can list them."""
     if "anyOf" in values:
-        return sum(_alternatives(as_object(branch)) for branch in as_list(values["anyOf"]))
-    if "const" in values or values.get("type") == "null":
-        return 1
-    if "enum" in values:
-        return len(as_list(values["enum"]))
-    return float("inf")
-
-
-def _only_value(values: JsonSchema) -> Json:
+        parts = [_all_values(as_object(branch)) for branch in as_list(values["anyOf"])]
+        return None if None in parts else [value for part in parts for value in part or ()]
+    if values.get("type") == "null":
+        return [None]
     if "const" in values:
-        return values["const"]
-    listed = as_list(values.get("enum"))
-    return listed[0] if listed else None
+        return [values["const"]]
+    return as_list(values["enum"]) if "enum" in values else None
 
 
 def _is_offered(value: Json, values: JsonSchema) -> bool:

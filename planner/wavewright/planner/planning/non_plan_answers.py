@@ -145,9 +145,8 @@ def read_suggested_calls(text: str, calls: Sequence[NamedCall] = ()) -> tuple[Su
     said = find_json(text)
     if not said.unreadable and all(value.is_certain for value in said.values):
         written = [_calls_in_value(value.value, _MAX_DEPTH) for value in said.values]
-        suggested += (
-            [call for part in written for call in part or ()] if None not in written else []
-        )
+        if None not in written:
+            suggested += [call for part in written for call in part or ()]
     distinct: dict[tuple[str, bytes], SuggestedCall] = {}
     for call in suggested:
         distinct.setdefault((call.name, canonical_json(call.arguments)), call)
@@ -234,21 +233,15 @@ def _from_object(written: JsonObject) -> SuggestedCall | None:
     # `name` alone is ambiguous; `tool` alone is a call without arguments.
     if not isinstance(name, str) or not name or (not given and names[0] in {"name", "function"}):
         return None
-    arguments = _arguments(written[given[0]]) if given else {}
+    arguments: Json = written[given[0]] if given else None
+    if isinstance(arguments, str):
+        arguments = _object(arguments)
+    elif arguments is None:
+        arguments = {}
+    if not isinstance(arguments, dict):
+        return None
     own = written.get("id", written.get("step_id"))
-    return (
-        None
-        if arguments is None
-        else SuggestedCall(name, arguments, own if isinstance(own, str) else None)
-    )
-
-
-def _arguments(value: Json) -> JsonObject | None:
-    if value is None:
-        return {}
-    if isinstance(value, str):
-        return _object(value)
-    return value if isinstance(value, dict) else None
+    return SuggestedCall(name, arguments, own if isinstance(own, str) else None)
 
 
 def _object(text: str) -> JsonObject | None:

@@ -139,7 +139,7 @@ class StepBuilder:
                 yield over_targets
             return
         yield None
-        if not self._only_reads(tool):
+        if not _only_reads(self._tools, tool):
             return
         for name, value in goal.inputs.items():
             if isinstance(value, list) and value and name in {f"{one}s" for one in missing}:
@@ -213,25 +213,19 @@ class StepBuilder:
         is_free = (
             schema.get("type") == "string" and not {"enum", "pattern", "format"} & schema.keys()
         )
-        if not is_free or not self._only_reads(step.tool):
+        if not is_free or not _only_reads(self._tools, step.tool):
             return
-        words = (
-            self._goal.job
-            if name in _TITLE_PARAMS
-            else self._goal.text
-            if name in _TASK_PARAMS
-            else ""
-        )
+        words = ""
+        if name in _TITLE_PARAMS:
+            words = self._goal.job
+        elif name in _TASK_PARAMS:
+            words = self._goal.text
         longest = schema.get("maxLength")
-        words = words if not isinstance(longest, int) else words[:longest]
         if words:
-            yield str(escape_references(words))
+            yield str(escape_references(words[: longest if isinstance(longest, int) else None]))
 
     # --- the plan so far
     # --------------------------------------------------------------------------------------
-
-    def _only_reads(self, tool: str) -> bool:
-        return _only_reads(self._tools, tool)
 
     def _output(self, step: Step) -> JsonSchema:
         signature = self._tools.get(step.tool)

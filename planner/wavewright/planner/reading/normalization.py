@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from wavewright.config.readers.json_cursor import JsonDeparture, ScanError
 from wavewright.config.readers.json_scanner import JsonScanner
@@ -137,9 +137,9 @@ def unwrap(node: Node, source: Source, max_depth: int) -> Unwrapped | None:
     wrappers = 0
     while True:
         path.append(node)
-        if isinstance(node, ObjectNode) and _is_plan(node):
+        if isinstance(node, ObjectNode) and ("steps" in node.members or refusal_field(node)):
             return Unwrapped(node, path, notes, faults)
-        if isinstance(node, ListNode) and any(_resembles_step(item) for item in node.items):
+        if isinstance(node, ListNode) and any("tool" in _step_fields(item) for item in node.items):
             notes.append(JsonDeparture("bare_list", node.start))
             plan = ObjectNode(
                 node.start, node.end, {"steps": Member(Span(node.start, node.start + 1), node)}
@@ -178,10 +178,6 @@ def _unwrap_once(
     return None, ""
 
 
-def _is_plan(node: ObjectNode) -> bool:
-    return "steps" in node.members or refusal_field(node) is not None
-
-
 def refusal_field(node: ObjectNode) -> str | None:
     """Return the field by which the planner says that there is no plan, if it does."""
     for key in REFUSAL_FIELDS:
@@ -217,16 +213,13 @@ def field_of_step(written: str) -> str:
 
 def is_step(node: Node) -> bool:
     """Whether a value must be a step: it names a tool and has a further field of a call."""
-    if not isinstance(node, ObjectNode):
-        return False
-    fields = {*map(field_of_step, node.members)}
+    fields = _step_fields(node)
     return "tool" in fields and not fields.isdisjoint({"id", "params", "depends_on"})
 
 
-def _resembles_step(node: Node) -> bool:
-    return isinstance(node, ObjectNode) and (
-        is_step(node) or {"tool", "tool_name"} & node.members.keys() != set()
-    )
+def _step_fields(node: Node) -> set[str]:
+    """Return the fields that a value has where it is a step."""
+    return {*map(field_of_step, node.members)} if isinstance(node, ObjectNode) else set()
 
 
 def _json_in(
@@ -320,6 +313,9 @@ def _planner_error(node: ObjectNode, refusal: str) -> DocumentFault:
     return DocumentFault("planner_error", message, member.key, pointer_token(refusal), hint)
 
 
+_Container: TypeAlias = type[ObjectNode | ListNode]
+
+
 class _PlanNormalizer:
     """Writes one plan again, field by field, keeping every node's place."""
 
@@ -355,7 +351,7 @@ class _PlanNormalizer:
             )
         self._change(plan, "version", self._version)
         self._change(plan, "gates", self._gates)
-        self._change(plan, "result", self._object_in_text)
+        self._change(plan, "result", self._json_in_text)
         self._change(plan, "stop", self._stop)
         self.read_steps(plan)
         return PlanNode(plan, self.notes, self._faults)
@@ -410,7 +406,7 @@ class _PlanNormalizer:
             node.members[key] = Member(member.key, change(member.node))
 
     def _version(self, node: Node) -> Node:
-        if not isinstance(node, ScalarNode) or isinstance(node.value, (bool, int)):
+        if not isinstance(node, ScalarNode) or isinstance(node.value, int):
             return node
         if node.value not in {"1", "1.0", 1.0}:
             return node
@@ -458,21 +454,18 @@ class _PlanNormalizer:
                 del members[name]
         step = ObjectNode(node.start, node.end, members)
         self._change(step, "params", lambda one: self._in_text(one, ObjectNode, "params_string"))
-        self._change(step, "for_each", self._list_in_text)
+        self._change(step, "for_each", lambda one: self._json_in_text(one, ListNode))
         for name in ("for_each", "dispatch"):
             self._change(step, name, self._reference)
         return step
 
     def _stop(self, node: Node) -> Node:
         if isinstance(node, ObjectNode):
-            self._change(node, "result", self._object_in_text)
+            self._change(node, "result", self._json_in_text)
         return node
 
-    def _object_in_text(self, node: Node) -> Node:
-        return self._in_text(node, ObjectNode, "json_text") if _is_json(node) else node
-
-    def _list_in_text(self, node: Node) -> Node:
-        return self._in_text(node, ListNode, "json_text") if _is_json(node) else node
+    def _json_in_text(self, node: Node, kind: _Container = ObjectNode) -> Node:
+        return self._in_text(node, kind, "json_text") if _is_json(node) else node
 
     def _reference(self, node: Node) -> Node:
         """Return the reference that a text without `${…}` is where only a list may stand."""
@@ -486,7 +479,7 @@ class _PlanNormalizer:
         self.notes.append(JsonDeparture("bare_reference", node.start))
         return ScalarNode(reference, node.start, node.end)
 
-    def _in_text(self, node: Node, kind: type[ObjectNode | ListNode], note: str) -> Node:
+    def _in_text(self, node: Node, kind: _Container, note: str) -> Node:
         """Return the object or the list that a text holds as JSON; a provider that takes no open
         object makes a model write it so.
         """
@@ -517,16 +510,11 @@ class _PlanNormalizer:
 
     def _word(self, node: Node, numbers: set[int]) -> Node:
         """Convert an integer that is the id of a step to a string."""
-        if (
-            not isinstance(node, ScalarNode)
-            or isinstance(node.value, bool)
-            or not isinstance(node.value, int)
-        ):
-            return node
-        if node.value not in numbers:
+        number = _integer(node)
+        if number is None or number not in numbers:
             return node
         self.notes.append(JsonDeparture("integer_id", node.start))
-        return ScalarNode(f"s{node.value}", node.start, node.end)
+        return ScalarNode(f"s{number}", node.start, node.end)
 
 
 def _is_json(node: Node) -> bool:
@@ -572,16 +560,13 @@ def _replaced_fields(step: ObjectNode) -> frozenset[str]:
 
 
 def _integer_id(step: Node) -> int | None:
-    if not isinstance(step, ObjectNode) or "id" not in step.members:
-        return None
-    node = step.members["id"].node
-    if (
-        isinstance(node, ScalarNode)
-        and isinstance(node.value, int)
-        and not isinstance(node.value, bool)
-    ):
-        return node.value
-    return None
+    member = step.members.get("id") if isinstance(step, ObjectNode) else None
+    return None if member is None else _integer(member.node)
+
+
+def _integer(node: Node) -> int | None:
+    value = node.value if isinstance(node, ScalarNode) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _identity(node: Node) -> object:

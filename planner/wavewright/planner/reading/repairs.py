@@ -148,16 +148,11 @@ def _select_plan(
 ) -> tuple[JsonMatch, PlanNode]:
     if not plans:
         raise DocumentError(source, (_no_plan_fault(source, answer),))
-    distinct = {_canonical_text(plan.node) for _, plan in plans}
+    first = _canonical_text(plans[0][1].node)
+    different = [find for find, plan in plans if _canonical_text(plan.node) != first]
     stray = [find for find in ignored if _holds_another_plan(find.node)]
-    if len(distinct) > 1 or stray:
-        other = (
-            stray[0]
-            if stray
-            else next(
-                f for f, p in plans if _canonical_text(p.node) != _canonical_text(plans[0][1].node)
-            )
-        )
+    if different or stray:
+        other = (stray or different)[0]
         message = (
             "the answer holds steps outside of its plan"
             if stray
@@ -209,9 +204,9 @@ def _no_plan_fault(source: Source, answer: AnswerJson) -> DocumentFault:
         return answer.broken
     if answer.matches:
         first = answer.matches[0]
-        if sum(_holds_another_plan(find.node) for find in answer.matches) > 1 or _is_list_of_plans(
-            first.node
-        ):
+        inside = first.node.items if isinstance(first.node, ListNode) else []
+        found = [find.node for find in answer.matches]
+        if max(sum(map(_holds_another_plan, nodes)) for nodes in (found, inside)) > 1:
             return DocumentFault(
                 "ambiguous",
                 "the answer holds plans in a list",
@@ -225,10 +220,6 @@ def _no_plan_fault(source: Source, answer: AnswerJson) -> DocumentFault:
     return DocumentFault(
         "no_plan", "the answer holds no plan in JSON", Span(0, 0), hint=_ANSWER_HINT
     )
-
-
-def _is_list_of_plans(node: Node) -> bool:
-    return isinstance(node, ListNode) and sum(_holds_another_plan(item) for item in node.items) > 1
 
 
 def _surrounding_notes(

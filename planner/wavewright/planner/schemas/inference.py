@@ -198,19 +198,14 @@ class TypeInference:
         self, operand: ExpressionNode, asked: SchemaView, name: str, offset: int, scope: _Locals
     ) -> ExpressionError:
         known = s.field_schemas(asked)
+
+        def similar() -> str | None:
+            return self._in_brackets(operand, known, name, offset) or did_you_mean(name, known)
+
         if isinstance(operand, Identifier) and operand.name == "inputs" and "inputs" not in scope:
             others = f"there are: {join_names(known)}" if known else "there are no inputs"
             message = f"no input is called '{name}'"
-            return ExpressionError(
-                "unknown_input",
-                message,
-                offset,
-                lambda: (
-                    self._in_brackets(operand, known, name, offset)
-                    or did_you_mean(name, known)
-                    or others
-                ),
-            )
+            return ExpressionError("unknown_input", message, offset, lambda: similar() or others)
         called = self._called(operand, scope)
         if asked.kind in ("object", "union") and known:
             shown = join_names(
@@ -222,14 +217,7 @@ class TypeInference:
                 f"its length: {self._snippet(operand)}.size()" if name in LENGTH_ALIASES else None
             )
             return ExpressionError(
-                "unknown_name_or_field",
-                message,
-                offset,
-                lambda: (
-                    self._in_brackets(operand, known, name, offset)
-                    or did_you_mean(name, known)
-                    or length
-                ),
+                "unknown_name_or_field", message, offset, lambda: similar() or length
             )
         written = self._snippet(operand)
         lists = f"take one element, {written}[0].{name}, or all: {written}.map(x, x.{name})"

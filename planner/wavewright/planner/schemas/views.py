@@ -135,6 +135,11 @@ def view_schema(place: ScopedSchema, depth: int = 0) -> SchemaView:
     return _untyped(schema, root, depth)
 
 
+def view_of(schema: JsonSchema) -> SchemaView:
+    """Return what a schema that stands for itself says about the kind of a value."""
+    return view_schema(scoped_schema(schema))
+
+
 def _follow_references(place: ScopedSchema) -> ScopedSchema:
     """Return the schema at the end of a chain of local references; an open one where it leads
     nowhere.

@@ -117,8 +117,7 @@ class ServerKnowledge:
             found = await probe(self.endpoint, self.model)
             if found is None:
                 return "native"
-            mode = {"mode": found.mode, "has_failed": found.has_failed, "at": time.time()}
-            self._keep(known.model_copy(update=mode))
+            self._keep(known.model_copy(update={**found._asdict(), "at": time.time()}))
             return found.mode
 
     def measure(self, read: int, read_seconds: float, written: int, written_seconds: float) -> None:

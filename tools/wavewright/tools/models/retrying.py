@@ -147,8 +147,10 @@ class RetryingModel(WrapperModel):
         except RequestFailed as error:
             if error.fault.kind != "over_context":
                 raise
-            shorter = _with_shorter_answer(settings) if error.fault.counts_answer else None
-            if shorter is not None:
+            # A server whose context has to hold the answer, too, has room for a shorter one.
+            ceiling = (settings or {}).get("max_tokens", 0) // 4
+            if error.fault.counts_answer and ceiling >= LEAST_ANSWER_TOKENS:
+                shorter = merge_model_settings(settings, ModelSettings(max_tokens=ceiling))
                 return await self._request_in_form(messages, shorter, parameters)
             # A loop of tools grows: what they have returned is what less can be sent of.
             if not (less := with_less_of_tools(messages)):
@@ -329,16 +331,6 @@ class RetryingModel(WrapperModel):
                 hint = _HINT_ON_THINKING
         if fault:
             raise RequestFailed(ModelFault("bad_answer", fault, hint=hint, is_retryable=True))
-
-
-def _with_shorter_answer(settings: ModelSettings | None) -> ModelSettings | None:
-    """Return settings for an answer of a quarter of the length, for a server whose context has to
-    hold it, too; None where little would be left.
-    """
-    ceiling = 0 if settings is None else settings.get("max_tokens", 0) // 4
-    if ceiling < LEAST_ANSWER_TOKENS:
-        return None
-    return merge_model_settings(settings, ModelSettings(max_tokens=ceiling))
 
 
 _HINT_ON_THINKING = (

@@ -52,7 +52,7 @@ from wavewright.planner.plans.estimates import max_parallel_calls
 from wavewright.planner.plans.gate_questions import gate_consequence
 from wavewright.planner.plans.let_and_stop import in_authors_words, let_values
 from wavewright.planner.schemas.operator_types import describe_kind
-from wavewright.planner.schemas.views import scoped_schema, view_schema
+from wavewright.planner.schemas.views import view_of
 
 _OVER_BUDGET_CODES = frozenset({"E701", "E702", "E703", "E704"})
 """Errors of the checker on budgets; in a dry run they are part of the budget verdict."""
@@ -339,7 +339,7 @@ def _sequential_seconds(step: StepForecast) -> EstimateRange:
 def _name_texts(subject: CheckContext) -> Iterator[str]:
     """Yield each name of `let` with its type and what it stands for."""
     for name, value in let_values(subject.plan).items():
-        kind = describe_kind(view_schema(scoped_schema(subject.types.value(value))))
+        kind = describe_kind(view_of(subject.types.value(value)))
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         yield f"{name} ({kind}): {shown}"
 

@@ -40,9 +40,8 @@ from wavewright.planner.schemas.views import (
     field_schemas,
     required_fields,
     schema_below,
-    scoped_schema,
     subschema,
-    view_schema,
+    view_of,
 )
 from wavewright.tools import PackError, pack_names, project_prompts
 from wavewright.tools.packs import pack_settings_schema
@@ -188,7 +187,7 @@ def _keys(place: CursorPlace) -> Iterator[Offer]:
     schema = place.schema
     if schema is None:
         return
-    view = view_schema(scoped_schema(schema))
+    view = view_of(schema)
     needed = required_fields(view)
     for name, part in field_schemas(view).items():
         if name in known:
@@ -209,7 +208,7 @@ def _literals(place: CursorPlace) -> Iterator[Offer]:
     schema = place.schema
     if schema is None:
         return
-    view = view_schema(scoped_schema(schema))
+    view = view_of(schema)
     for branch in view.branches or (view,):
         values = [*(allowed_values(branch.schema) or ())]
         values += [True, False] if branch.kind == "boolean" else []
