@@ -25,7 +25,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, cast
 from wavewright.config import exit_codes
 from wavewright.config.documents import Document
 from wavewright.config.errors import NameHint, WavewrightError, did_you_mean
-from wavewright.config.sources import DocumentFault, Source, Span, pointer_keys
+from wavewright.config.sources import DocumentError, DocumentFault, Source, Span, pointer_keys
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import Json, JsonSchema, Severity
 
@@ -185,6 +185,11 @@ class PlanError(WavewrightError):
             for d in self.diagnostics
         ]
         super().__init__("; ".join([*texts, *map(str, others)]))
+
+
+def diagnostics_of(error: DocumentError) -> tuple[Diagnostic, ...]:
+    """Return the faults of a document as diagnostics."""
+    return tuple(map(diagnostic_from_fault, error.faults))
 
 
 def diagnostic_from_fault(fault: DocumentFault) -> Diagnostic:

@@ -32,7 +32,7 @@ from wavewright.planner import (
     as_object,
     plan_hash,
 )
-from wavewright.planner.diagnostics.diagnostic import diagnostic_from_fault
+from wavewright.planner.diagnostics.diagnostic import diagnostics_of
 from wavewright.planner.language.plan import AddStep, PatchOp, RemoveStep, ReplaceStep, RewireStep
 from wavewright.planner.reading.json_extraction import THOUGHT_FIELDS
 from wavewright.planner.reading.normalization import (
@@ -135,7 +135,7 @@ def bind_patch(document: Document, plan: Plan) -> tuple[PlanPatch, tuple[str, ..
     try:
         normalized = _normalized(as_object(document.value), plan)
     except DocumentError as error:
-        raise PlanError(tuple(map(diagnostic_from_fault, error.faults)), error.source) from error
+        raise PlanError(diagnostics_of(error), error.source) from error
     emitted = read_model(Document(normalized, document.source, keeps_places=False), EmittedPatch)
     patch = PlanPatch(
         base=plan_hash(plan),

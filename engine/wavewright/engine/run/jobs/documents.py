@@ -34,7 +34,7 @@ from wavewright.planner import (
     suggest_name,
 )
 from wavewright.planner.checks.partial_plans import PartialPlan, read_partial_plan
-from wavewright.planner.diagnostics.diagnostic import diagnostic_from_fault, locate_diagnostics
+from wavewright.planner.diagnostics.diagnostic import diagnostics_of, locate_diagnostics
 from wavewright.tools import pack_names
 
 M = TypeVar("M", bound=BaseModel)
@@ -75,7 +75,7 @@ class JobErrors:
         try:
             return read_as_model(document, model), frozenset()
         except DocumentError as error:
-            self.add([diagnostic_from_fault(fault) for fault in error.faults], document)
+            self.add(diagnostics_of(error), document)
             fields = as_object(document.value)
             absent = model.model_fields.keys() - fields.keys()
             unread: set[str] = set()
@@ -120,7 +120,7 @@ def _by_source(error: PlanError | DocumentError) -> Iterator[tuple[Source, tuple
         if isinstance(part, PlanError):
             yield part.source, part.diagnostics
         else:
-            yield part.source, tuple(diagnostic_from_fault(fault) for fault in part.faults)
+            yield part.source, diagnostics_of(part)
 
 
 def _in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:

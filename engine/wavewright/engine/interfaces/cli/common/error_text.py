@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wavewright.config import DocumentError, WavewrightError
 from wavewright.planner import PlanError, render_text
-from wavewright.planner.diagnostics.diagnostic import diagnostic_from_fault
+from wavewright.planner.diagnostics.diagnostic import diagnostics_of
 
 
 def error_text(error: WavewrightError) -> str:
@@ -14,8 +14,7 @@ def error_text(error: WavewrightError) -> str:
     match error:
         case DocumentError():
             found = (
-                (tuple(map(diagnostic_from_fault, document.faults)), document.source)
-                for document in (error, *error.others)
+                (diagnostics_of(document), document.source) for document in (error, *error.others)
             )
             return "\n".join(render_text(diagnostics, source) for diagnostics, source in found)
         case PlanError():

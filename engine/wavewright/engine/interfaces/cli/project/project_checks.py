@@ -47,7 +47,7 @@ from wavewright.engine.service.schedules.project_schedules import schedules_of_s
 from wavewright.planner import Diagnostic, GoalTemplate, PlanError, as_object
 from wavewright.planner.diagnostics.diagnostic import (
     counted,
-    diagnostic_from_fault,
+    diagnostics_of,
     locate_diagnostics,
 )
 from wavewright.planner.ports.fallback_ladder import read_ladders
@@ -106,7 +106,7 @@ def check_settings(document: Document, load: Callable[[], Settings]) -> tuple[Di
     try:
         read_settings(document)
     except DocumentError as error:
-        return tuple(diagnostic_from_fault(fault) for fault in error.faults)
+        return diagnostics_of(error)
     try:
         settings = load()
     except PackError as error:
@@ -130,7 +130,7 @@ def _settings_diagnostics(settings: Settings) -> Iterator[Diagnostic]:
     try:
         read_ladders(settings.ladders, settings.document)
     except DocumentError as error:
-        yield from (diagnostic_from_fault(fault) for fault in error.faults)
+        yield from diagnostics_of(error)
     yield from _misnamed_models(settings)
     for name, message in _faulty_schedules(settings):
         yield Diagnostic("E107", message, f"/schedules/{name}")
@@ -185,7 +185,7 @@ def _daemon_diagnostics(error: DocumentError, settings: Settings) -> Iterator[Di
     """
     document = settings.document
     if document is not None and error.source.name == document.source.name:
-        yield from (diagnostic_from_fault(fault) for fault in error.faults)
+        yield from diagnostics_of(error)
         return
     first = DoctorFinding.of_error("daemon", error, "fix the file")
     yield Diagnostic("E107", first.detail, "/daemon/goal_template", first.hint)
@@ -341,7 +341,7 @@ def check_worker(document: Document, settings: Settings) -> tuple[Diagnostic, ..
     try:
         spec = read_as_model(document, WorkerSpec)
     except DocumentError as error:
-        return tuple(diagnostic_from_fault(fault) for fault in error.faults)
+        return diagnostics_of(error)
     return tuple(locate_diagnostics(_worker_diagnostics(spec, settings), document))
 
 
@@ -350,7 +350,7 @@ def check_agent(document: Document, settings: Settings) -> tuple[Diagnostic, ...
     try:
         spec = read_as_model(document, AgentSpec)
     except DocumentError as error:
-        return tuple(diagnostic_from_fault(fault) for fault in error.faults)
+        return diagnostics_of(error)
     try:
         open_sources(packs_of_project(settings), settings, make_services(settings)).check_agent(
             spec
