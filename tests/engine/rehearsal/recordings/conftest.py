@@ -22,7 +22,7 @@ from wavewright.engine.rehearsal.recordings.job_recording import (
     write_recording,
 )
 from wavewright.engine.run.context import RunRequest
-from wavewright.engine.run.ports import ApprovalRequest
+from wavewright.engine.run.ports import ApprovalRequest, People
 from wavewright.executor.events.types import Event
 from wavewright.executor.sqlite.transaction import JournalReader
 from wavewright.planner.types import RunId
@@ -52,7 +52,9 @@ class JobRecorder:
         """Run for real, and keep the recording."""
 
         async def work() -> tuple[JobRecording, Recording]:
-            return await record_job(self._request(), load_settings(self.folder), approver=Yes())
+            return await record_job(
+                self._request(), load_settings(self.folder), People(approver=Yes())
+            )
 
         ran, recording = anyio.run(work)
         write_recording(self.file, recording)
@@ -66,8 +68,8 @@ class JobRecorder:
                 replace(self._request(), as_of=as_of),
                 load_settings(self.folder, {}),
                 read_recording(self.file),
+                People(approver=Yes()),
                 file=self.file,
-                approver=Yes(),
             )
 
         return anyio.run(work)

@@ -322,7 +322,7 @@ class RecordedRuns:
         settings = load_settings(self.project.root)
 
         async def record() -> tuple[JobRecording, Recording]:
-            return await record_job(request, settings, approver=people, asker=people)
+            return await record_job(request, settings, People(approver=people, asker=people))
 
         # Who records says so on the command line.
         with model_requests(allowed=True):
@@ -348,7 +348,7 @@ class RecordedRuns:
 
         async def replay() -> JobRecording:
             return await replay_job(
-                request, settings, recording, file=kept, approver=people, asker=people
+                request, settings, recording, People(approver=people, asker=people), file=kept
             )
 
         try:

@@ -47,8 +47,6 @@ from wavewright.engine.rehearsal.recordings.recorded_tools import (
 )
 from wavewright.engine.run.context import RunContext, RunRequest
 from wavewright.engine.run.ports import (
-    Approver,
-    Asker,
     Attempt,
     Means,
     People,
@@ -220,7 +218,7 @@ class JobRecording:
 
 
 async def record_job(
-    request: RunRequest, settings: Settings, *, approver: Approver, asker: Asker | None = None
+    request: RunRequest, settings: Settings, people: People
 ) -> tuple[JobRecording, Recording]:
     """Run a job with its real tools and models; return the run, and the recording of it without
     secrets.
@@ -240,7 +238,7 @@ async def record_job(
             journal=Path(folder, "budgets.sqlite"),
             journal_url=None,
         )
-        ran = await _run(request, taped, MemoryJournal(), approver=approver, asker=asker)
+        ran = await _run(request, taped, MemoryJournal(), people)
         answers = _read_cassette_answers(cassette)
     return ran, recording_of_run(
         ran.events,
@@ -255,10 +253,9 @@ async def replay_job(
     request: RunRequest,
     settings: Settings,
     recording: Recording,
+    people: People,
     *,
     file: Path,
-    approver: Approver,
-    asker: Asker | None = None,
 ) -> JobRecording:
     """Run a job from its recording, without asking a model or a person and without writing.
 
@@ -266,9 +263,8 @@ async def replay_job(
         request: The job.
         settings: The project's.
         recording: What tools and models answered.
+        people: Who is asked for approvals, and a planner's question.
         file: Where the recording stands, for messages.
-        approver: Who is asked for approvals.
-        asker: Who is asked a planner's question.
 
     Raises:
         RecordingError: a model is asked what it was not asked when the run was recorded.
@@ -290,15 +286,7 @@ async def replay_job(
             journal=Path(folder, "budgets.sqlite"),
         )
         try:
-            ran = await _run(
-                request,
-                taped,
-                journal,
-                approver=approver,
-                asker=asker,
-                now=recording.now,
-                runtime=tools,
-            )
+            ran = await _run(request, taped, journal, people, now=recording.now, runtime=tools)
         except CassetteMiss as miss:
             if tools.misses:  # What a model was asked then is another question because of them.
                 raise missing_calls_error(file, tools.misses) from miss
@@ -320,9 +308,8 @@ async def _run(
     request: RunRequest,
     settings: Settings,
     journal: MemoryJournal,
+    people: People,
     *,
-    approver: Approver,
-    asker: Asker | None,
     now: float | None = None,
     runtime: Runtime | None = None,
 ) -> JobRecording:
@@ -333,7 +320,7 @@ async def _run(
                 clock=utc_now if now is None else partial(dt.datetime.fromtimestamp, now, dt.UTC),
             ),
             means=Means(settings=settings, services=services, runtime=runtime),
-            people=People(approver=approver, asker=asker),
+            people=people,
             publish=withhold_package,
         )
         ended = await run_job(request, ports)

@@ -136,9 +136,6 @@ def _all_differences(recorded: RecordedCall, request: RecordedCall) -> Iterator[
     yield from (change.describe() for change in changes)
 
 
-_STATUSES_WITHOUT_ANSWER = frozenset({"cancelled"})
-
-
 @dataclass(slots=True)
 class RecordedTools(AnswerSource):
     """Answers calls with what was recorded."""
@@ -158,7 +155,8 @@ class RecordedTools(AnswerSource):
 
     def __post_init__(self) -> None:
         for call in self.calls:
-            if call.status not in _STATUSES_WITHOUT_ANSWER:
+            # One that was cut off has no answer.
+            if call.status != "cancelled":
                 self._by_question.setdefault(
                     _call_key(call.tool, call.params, call.config), []
                 ).append(call)
