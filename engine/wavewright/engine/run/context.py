@@ -79,8 +79,10 @@ def feedback_note(feedback: Feedback, state: RunState) -> JsonObject:
     }
 
 
-def goal_with_feedback(goal: Goal, state: RunState) -> Goal:
-    """Return the goal of a run with the feedback that it has taken."""
+def goal_with_feedback(state: RunState) -> Goal:
+    """Return the goal of a run that has begun, with the feedback that it has taken."""
+    assert state.started is not None
+    goal = Goal.model_validate(state.started.goal)
     for noted in feedback_notes(state):
         package, texts = noted.body.get("iteration"), noted.body.get("texts")
         if isinstance(package, int) and isinstance(texts, list):

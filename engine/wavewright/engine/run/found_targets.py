@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -37,6 +36,7 @@ from wavewright.planner.checks.safety import check_safety, untrusted_names
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.goal_resolution import goal_with_inputs
 from wavewright.planner.plans.graph import superseded_by
+from wavewright.reviewer.review.results import run_instant
 
 
 def check_expansion_of_job(
@@ -107,7 +107,7 @@ def found_targets(
         if new in steps:
             steps[old] = steps[StepId(new)]
     variables = plan.scope(steps)
-    now = dt.datetime.fromtimestamp(state.started.now, dt.UTC)
+    now = run_instant(state)
     try:
         value: Json = render(expand, lambda expression: evaluate(expression, variables, now))
     except ExpressionError:

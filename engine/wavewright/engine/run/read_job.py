@@ -73,8 +73,7 @@ async def _resumed(
     if retry is not None:
         # What the run before has done is taken over by this attempt as well.
         donor = fold(await attempt.journal.load(retry.run))
-    goal = goal_with_feedback(Goal.model_validate(started.goal), state)
-    goal = goal_with_answers(goal, state)
+    goal = goal_with_answers(goal_with_feedback(state), state)
     context = RunContext(
         request,
         as_requested(goal, request, settings),

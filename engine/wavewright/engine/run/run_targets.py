@@ -63,7 +63,7 @@ from wavewright.executor import (
     new_run_id,
 )
 from wavewright.executor.store.errors import EventDamaged, EventUnwritable
-from wavewright.planner import Goal, JsonObject, Plan, RunId, UserQuestion, as_list
+from wavewright.planner import JsonObject, Plan, RunId, UserQuestion, as_list
 from wavewright.reviewer import Package, build_package
 from wavewright.reviewer.package.builder import last_review
 
@@ -388,7 +388,7 @@ class _RootRun:
             return None
         if state.finished.status == "failed":
             return None
-        goal = goal_with_feedback(Goal.model_validate(state.started.goal), state)
+        goal = goal_with_feedback(state)
         plan = Plan.model_validate(state.plan)
         package = build_package(plan, goal, state, last_review(state), {})
         folder = run_folder(self.ports.means.settings.output_dir, run)

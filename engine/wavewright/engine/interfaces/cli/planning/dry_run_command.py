@@ -62,6 +62,7 @@ from wavewright.planner.diagnostics.rendering import printable_json
 from wavewright.planner.language.goals import JobTargets
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import Schedule
+from wavewright.reviewer.review.results import run_instant
 from wavewright.reviewer.values import duration_text
 
 
@@ -335,12 +336,11 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
         PlanError: the patch cannot be applied.
     """
     state = _load_state(prefix, settings)
-    assert state.started is not None
     assert state.run is not None
     if state.plan is None:
         message = no_plan_reason(state, f"run {state.run!r} ended before it had a plan")
         raise CommandError(message, hint="forecast its job: `wavewright dry-run JOB`")
-    goal = goal_with_feedback(Goal.model_validate(state.started.goal), state)
+    goal = goal_with_feedback(state)
     plan = Plan.model_validate(state.plan)
     source = Source(f"the plan of run {state.run}", "")
     approvals: tuple[str, ...] = ()
@@ -374,7 +374,7 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
         ResolvedJob(goal, draft, source),
         tools,
         BegunRunForecast(state.run, reason, standings, outputs, approvals, _answered_step(state)),
-        dt.datetime.fromtimestamp(state.started.now, dt.UTC),
+        run_instant(state),
     )
 
 
