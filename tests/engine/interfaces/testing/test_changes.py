@@ -11,8 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.interfaces.testing.project_suite import Suite
 from wavewright.engine.interfaces.testing import PlanRunner
-from wavewright.engine.interfaces.testing.changes import describe_changes
-from wavewright.engine.interfaces.testing.normal_form import FormKind, normal_form
+from wavewright.engine.interfaces.testing.normal_form import FormKind, describe_changes, normal_form
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, JsonObject
 

@@ -7,11 +7,16 @@ YAML for people: one file a snapshot, read in a diff.
 A *snapshot* is that text in `__snapshots__`, named by its test and by what it pins, such as
 `test_the_words_plan.plan.snapshot.yaml`. syrupy compares and writes it (`pytest
 --snapshot-update`), and a failure begins with what changed.
+
+A *change* is a line with its path. Entries of a list go by their names (of a step its id, of a cap
+its field), so that one step more is one line and not a change of all that follow.
 """
 
 from __future__ import annotations
 
+import json
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
@@ -19,7 +24,6 @@ import yaml
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from wavewright.engine.interfaces.cli.planning.plan_report import plan_json
-from wavewright.engine.interfaces.testing.changes import describe_changes
 from wavewright.engine.interfaces.testing.project import PlanView, assertion_failure
 from wavewright.engine.interfaces.testing.redactions import (
     DEFAULT_REDACTIONS,
@@ -45,7 +49,9 @@ from wavewright.executor.events.types import (
     RungTaken,
 )
 from wavewright.planner import Json, JsonObject, Plan, PlanGraph
+from wavewright.planner.language.json_values import json_changes
 from wavewright.reviewer import Package, ReviewResult
+from wavewright.reviewer.values import shorten
 
 if TYPE_CHECKING:
     from syrupy.types import SerializableData, SerializedData
@@ -383,3 +389,54 @@ def snapshots_of(
         "file_extension": f"{form}.{_SUFFIX}",
     }
     return type(f"{form.capitalize()}Snapshots", (NormalFormSnapshots,), fields)
+
+
+_MAX_CHANGES = 12
+_VALUE_WIDTH = 60
+_NAMING_FIELDS = (
+    "kind", "topic", "id", "field", "gate", "action", "name", "step", "index",
+)  # fmt: skip
+"""Fields that tell the entries of a list apart, in the order in which a name has them."""
+
+
+def describe_changes(old: JsonObject, new: JsonObject) -> list[str]:
+    """Return what changes from one normal form to another, a line each; none where they are equal."""
+    changes = list(json_changes(_named(old), _named(new), within_lists=True))
+    # By names alone, entries in another order are the same.
+    changes = changes or list(json_changes(old, new, within_lists=True))
+    lines = [change.describe(_bare) for change in changes[:_MAX_CHANGES]]
+    if len(changes) > _MAX_CHANGES:
+        lines.append(f"and {len(changes) - _MAX_CHANGES} more")
+    return lines
+
+
+def _named(value: Json) -> Json:
+    """Return a value in which lists of entries with names are objects by these names."""
+    if isinstance(value, dict):
+        return {name: _named(part) for name, part in value.items()}
+    if not isinstance(value, list):
+        return value
+    names = [_name_of(entry) for entry in value]
+    if not names or "" in names:
+        return [_named(entry) for entry in value]
+    seen: Counter[str] = Counter()
+    by_name: JsonObject = {}
+    for name, entry in zip(names, value, strict=True):
+        seen[name] += 1
+        by_name[name if seen[name] == 1 else f"{name} ({seen[name]})"] = _named(entry)
+    return by_name
+
+
+def _name_of(entry: Json) -> str:
+    """Return what an entry of a list is called; empty where nothing names it."""
+    if not isinstance(entry, dict):
+        return ""
+    return " ".join(str(entry[name]) for name in _NAMING_FIELDS if entry.get(name) is not None)
+
+
+def _bare(value: Json) -> str:
+    """Return a value in a few characters, texts as they are."""
+    if value is None:
+        return "nothing"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return shorten(text, _VALUE_WIDTH)

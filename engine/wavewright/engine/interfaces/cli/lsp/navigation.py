@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from wavewright.config import Settings
 from wavewright.config.sources import pointer_keys
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
 from wavewright.engine.run.jobs.read_texts import ReadText
 from wavewright.engine.run.jobs.renaming import NothingToRename, ProjectTexts, places_to_rename
 from wavewright.engine.run.project.templates import named_template
-from wavewright.engine.run.project.tool_places import tool_place
 from wavewright.planner.checks.names import NameAt, name_at, places_of
 from wavewright.planner.diagnostics.diagnostic import Addition
-from wavewright.tools import project_prompts
-from wavewright.tools.functions.places import CodePlace
+from wavewright.tools import Registry, project_prompts
+from wavewright.tools.functions.places import CodePlace, place_in_code
 
 if TYPE_CHECKING:
     from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument, Surroundings
@@ -127,3 +127,30 @@ def rename(
         uri = document.uri if is_own else file.as_uri()
         changes[uri] = [types.TextEdit(places.range(span), params.new_name) for span in spans]
     return types.WorkspaceEdit(changes=changes)
+
+
+def tool_place(
+    name: str, tools: Registry, settings: Settings, parameter: str | None = None
+) -> CodePlace | None:
+    """Return where a tool is defined, of a function its parameter where that is found there; None
+    of a tool that the project does not have, or whose function has no file.
+    """
+    tool = tools.get(name)
+    if tool is None:
+        return None
+    if callable(tool.function):
+        return place_in_code(tool.function, parameter)
+    for folder in settings.workers:
+        for worker in (folder / f"{name}.yaml", folder):
+            if worker.is_file() and name in worker.read_text(encoding="utf-8"):
+                return CodePlace(worker.resolve(), 0)
+    return _words_place(settings.root / "tools.lock.json", f'"{name.rpartition(".")[2]}"')
+
+
+def _words_place(file: Path, words: str) -> CodePlace | None:
+    lines = file.read_text(encoding="utf-8").split("\n") if file.is_file() else []
+    for number, line in enumerate(lines):
+        start = line.find(words)
+        if start >= 0:
+            return CodePlace(file, number, start, start + len(words))
+    return None
