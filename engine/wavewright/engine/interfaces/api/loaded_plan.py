@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeGuard, cast
+from typing import TypeAlias, TypeGuard, cast
 
 from wavewright.config import Document, ReadLimits, Settings, Source, WavewrightError, read_document
 from wavewright.engine.interfaces.api.given_functions import with_function
@@ -25,6 +25,9 @@ from wavewright.planner import Diagnostic, Json, JsonObject, PlanError, render_t
 from wavewright.tools import Tool
 from wavewright.tools.functions.results import written_as_json
 from wavewright.tools.functions.tool import MODEL_HINT
+
+ToolSource: TypeAlias = str | Callable[..., object] | Tool
+"""A tool by its name, or a function."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,7 +115,7 @@ class LoadedPlan:
     def step(
         self,
         step_id: str,
-        tool: str | Callable[..., object] | Tool,
+        tool: ToolSource,
         params: Mapping[str, object] | None = None,
         **fields: object,
     ) -> LoadedPlan:

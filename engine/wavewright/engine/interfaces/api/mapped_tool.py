@@ -7,14 +7,13 @@ from typing import Final
 
 from wavewright.config import WavewrightError, exit_codes
 from wavewright.engine.interfaces.api.given_functions import with_function
-from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan, named_values
+from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan, ToolSource, named_values
 from wavewright.engine.run.project.tools import tools_of_plan
 from wavewright.planner import ExpressionError, Json, Plan, Step, StepId, as_list, as_object
 from wavewright.planner.cel.embedded import iterate_strings, reads
 from wavewright.planner.checks.types import incompatibility
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS
 from wavewright.planner.plans.uses import embedded_uses
-from wavewright.tools import Tool
 from wavewright.tools.functions.results import written_as_json
 
 
@@ -31,7 +30,7 @@ STEP: Final = StepId("calls")
 
 def plan_over_items(
     new_plan: Callable[[Mapping[str, object]], LoadedPlan],
-    tool: str | Callable[..., object] | Tool,
+    tool: ToolSource,
     items: Iterable[object],
     params: Mapping[str, object],
     *,
@@ -94,7 +93,7 @@ def _may_read_item(text: str) -> bool:
 
 def _item_parameter(
     plan: LoadedPlan,
-    tool: str | Callable[..., object] | Tool,
+    tool: ToolSource,
     named: Iterable[str],
     items: Sequence[Json],
 ) -> str:

@@ -32,6 +32,7 @@ from wavewright.config.settings import settings_without_file
 from wavewright.config.value_types import is_url
 from wavewright.engine.interfaces.api.loaded_plan import (
     LoadedPlan,
+    ToolSource,
     json_inputs,
     json_plan,
     listed_names,
@@ -102,7 +103,8 @@ class NotOpen(WavewrightError):
 
 IfExists: TypeAlias = Literal["resume", "return", "fail"]
 """What is wanted where the journal has a run of an id that a program gives."""
-RunName: TypeAlias = str | uuid.UUID | int | None
+RunIdLike: TypeAlias = str | uuid.UUID | int
+RunName: TypeAlias = RunIdLike | None
 
 
 class Wavewright:
@@ -366,7 +368,7 @@ class Wavewright:
 
     async def map(
         self,
-        tool: str | Callable[..., object] | Tool,
+        tool: ToolSource,
         items: Iterable[object],
         params: Mapping[str, object] | None = None,
         *,
@@ -410,7 +412,7 @@ class Wavewright:
 
     def map_sync(
         self,
-        tool: str | Callable[..., object] | Tool,
+        tool: ToolSource,
         items: Iterable[object],
         params: Mapping[str, object] | None = None,
         *,
@@ -453,7 +455,7 @@ class Wavewright:
 
     async def resume(
         self,
-        run: str | uuid.UUID | int,
+        run: RunIdLike,
         *,
         plan: LoadedPlan | None = None,
         tools: Iterable[UserFunction | Tool] = (),
@@ -480,7 +482,7 @@ class Wavewright:
 
     async def retry(
         self,
-        run: str | uuid.UUID | int,
+        run: RunIdLike,
         *,
         from_: str | None = None,
         set: Mapping[str, object] | None = None,  # noqa: A002 - as the option `--set`
@@ -533,7 +535,7 @@ class Wavewright:
         others = (tool for tool in settings.functions if name_of(tool) not in own)
         return replace(settings, functions=(*others, *own.values()))
 
-    async def cancel(self, run: str | uuid.UUID | int, *, by: str | None = None) -> PlanRun[Json]:
+    async def cancel(self, run: RunIdLike, *, by: str | None = None) -> PlanRun[Json]:
         """End a run for good, also one that another task or process executes, and return it; one
         that is cancelled already stays as it is.
 
@@ -555,7 +557,7 @@ class Wavewright:
         state = fold(await self._open.journal.load(known))
         return PlanRun(state)
 
-    async def _events_of(self, run: str | uuid.UUID | int) -> tuple[RunId, list[Event]]:
+    async def _events_of(self, run: RunIdLike) -> tuple[RunId, list[Event]]:
         known = read_run_id(run)
         events = await self._open.journal.load(known)
         if not events:
@@ -573,7 +575,7 @@ class Wavewright:
         self,
         plan: PlanSource,
         *,
-        run: str | uuid.UUID | int | None = None,
+        run: RunName = None,
         after: int | None = None,
         if_exists: IfExists = "resume",
     ) -> RunStream:

@@ -115,12 +115,12 @@ class Operation:
                     values[BODY] = _read_signed(self.types[BODY], body, viewer)
                 found = await self.function(**values)
             except ValidationError as error:
-                return _refusal(422, Problem(error=reason_of(error)))
+                return _refusal(422, reason_of(error))
             except NotSigned as error:
-                return _refusal(422, Problem(error=error.message, hint=error.hint))
+                return _refusal(422, error.message, error.hint)
             except WavewrightError as error:
                 code = 404 if isinstance(error, RunNotFound) else 409
-                return _refusal(code, Problem(error=error.message, hint=error.hint))
+                return _refusal(code, error.message, error.hint)
             return Response(answer.dump_json(found, by_alias=True), media_type="application/json")
 
         return Route(self.path, endpoint, methods=[self.method])
@@ -145,7 +145,8 @@ def _read_signed(model: type[Signed], body: bytes, viewer: Viewer) -> Signed:
     return sent.model_copy(update={"by": viewer.identity(sent.by or "")})
 
 
-def _refusal(code: int, problem: Problem) -> Response:
+def _refusal(code: int, error: str, hint: str | None = None) -> Response:
+    problem = Problem(error=error, hint=hint)
     return Response(problem.model_dump_json(exclude_none=True), code, media_type="application/json")
 
 
