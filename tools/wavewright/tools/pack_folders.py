@@ -12,7 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
-from wavewright.prompts.templates import Prompts
+from wavewright.prompts import Prompts
 
 PACK_GROUP = "wavewright.packs"
 

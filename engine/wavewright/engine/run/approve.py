@@ -209,7 +209,7 @@ def _approval_text(
     """
     if context.plan is not None:
         # Imported here: few runs are patched.
-        from wavewright.planner.plans.diff import diff_plans
+        from wavewright.planner import diff_plans
 
         lines = str(diff_plans(context.plan, plan, context.signatures)).split("\n")
     else:

@@ -98,7 +98,7 @@ async def _open_judge(
         yield None, ()
         return
     # Imported here: few plans have gates that a model judges.
-    from wavewright.reviewer.gates.judge import Calibration, ModelJudge, read_calibration
+    from wavewright.reviewer import Calibration, ModelJudge, read_calibration
 
     calibration = Calibration()
     if means.settings.calibration is not None:

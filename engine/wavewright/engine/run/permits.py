@@ -89,7 +89,7 @@ def permits_notes(context: RunContext, at: float) -> tuple[Noted, ...]:
     permits = context.permits
     if permits is None or permits == permits_of_run(context.state):
         return ()
-    from wavewright.executor.events.types import Noted
+    from wavewright.executor import Noted
 
     return (Noted(at, PERMITS, permits.model_dump(mode="json")),)
 

@@ -137,7 +137,7 @@ async def _replan(
     feedback: FeedbackView | None = None,
 ) -> tuple[PlannedContext, ReplanResult | None]:
     # Imported here: most runs need no recovery.
-    from wavewright.reviewer.recovery.replanning import replan
+    from wavewright.reviewer import replan
 
     services = means.services
 

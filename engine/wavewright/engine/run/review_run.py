@@ -29,7 +29,7 @@ async def review_run(context: PlannedContext, attempt: Attempt, means: Means) ->
     review = by_code
     if means.services.models is not None:
         # Imported here: a run without a model does not need it.
-        from wavewright.reviewer.review.by_model import review_by_model
+        from wavewright.reviewer import review_by_model
 
         run = ReviewedRun(context.plan, context.goal, context.state, context.signatures)
         asking = means.services.asking("reviewer")

@@ -119,7 +119,7 @@ async def _open_models(
         yield make_services(settings)
         return
     # Imported here: a run without a model loads no client of one.
-    from wavewright.reviewer.gates.judge import read_calibration
+    from wavewright.reviewer import read_calibration
     from wavewright.tools.models import open_models
 
     if settings.calibration is not None:

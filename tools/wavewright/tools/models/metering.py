@@ -156,16 +156,13 @@ class UsageTracker:
         usage, text = response.usage, _response_text(response)
         # A token has at least one character; the rest is what the provider adds to texts and tools.
         is_read_known = _is_count(usage.input_tokens, _OVERHEAD_TOKENS + 4 * len(self.sent_text))
-        is_written_known = _is_count(
-            usage.output_tokens, _OVERHEAD_TOKENS + 4 * max(self.max_tokens, len(text))
-        )
+        most_written = _OVERHEAD_TOKENS + 4 * max(self.max_tokens, len(text))
+        is_written_known = _is_count(usage.output_tokens, most_written)
         tally.input_tokens = (
             usage.input_tokens if is_read_known else estimate_tokens(self.sent_text)
         )
         tally.output_tokens = usage.output_tokens if is_written_known else estimate_tokens(text)
-        self._charge_claimed(
-            tally, response, _OVERHEAD_TOKENS + 4 * max(self.max_tokens, len(text))
-        )
+        self._charge_claimed(tally, response, most_written)
         cached = usage.cache_read_tokens
         tally.cached_tokens = cached if _is_count(cached, tally.input_tokens) else 0
         tally.is_estimated = not (is_read_known and (is_written_known or not text))

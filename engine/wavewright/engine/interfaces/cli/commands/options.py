@@ -74,7 +74,7 @@ def _template_names() -> Iterator[str]:
     if project.is_dir():
         yield from (path.stem for path in project.glob("*.yaml"))
     # Only a completion of goals looks into packs.
-    from wavewright.tools.pack_folders import pack_templates
+    from wavewright.tools import pack_templates
 
     yield from pack_templates()
 

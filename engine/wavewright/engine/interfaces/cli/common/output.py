@@ -135,7 +135,7 @@ def print_aside(text: str) -> None:
 def without_secrets(text: str) -> str:
     """Return a text with the environment's keys, and text that looks like a key, redacted."""
     # Most commands print no error.
-    from wavewright.config.redaction import known_secrets_redactor
+    from wavewright.config import known_secrets_redactor
 
     return known_secrets_redactor(None).redact(text)
 

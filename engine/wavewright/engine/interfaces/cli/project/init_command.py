@@ -67,7 +67,7 @@ def schema_text(name: str) -> str:
 def _schema(name: str) -> object:
     if name == "package":
         # A project is made without a run, and without messages.
-        from wavewright.reviewer.package.builder import package_schema
+        from wavewright.reviewer import package_schema
 
         return package_schema()
     if name == "message":

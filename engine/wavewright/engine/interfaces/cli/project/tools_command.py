@@ -213,7 +213,7 @@ async def _ask_servers(settings: Settings) -> Mapping[str, ServerListing]:
         ToolDefinitionError: some cannot be asked; each of them is named.
     """
     # Only the lock starts servers; their library is an extra.
-    from wavewright.tools.mcp.sessions import McpSessions
+    from wavewright.tools import McpSessions
 
     sections = settings.mcp.servers
     servers = list[McpServerSettings]()
