@@ -80,6 +80,11 @@ def as_object(value: Json) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
+def properties_of(schema: JsonObject) -> JsonObject:
+    """Return the schemas of an object's fields, by name."""
+    return as_object(schema.get("properties"))
+
+
 def as_list(value: Json) -> list[Json]:
     """Return a list; an empty one in place of any other value.
 

@@ -160,5 +160,5 @@ def test_a_title_with_a_number_in_a_plain_text_is_no_part_of_the_sentence_below(
         "De Vries agreed.",
     ]
     *_, last = sentence_spans(item)
-    assert item[last.start : last.end].split()[-1] == "Four"
+    assert item[last.start : last.end].rsplit(maxsplit=1)[-1] == "Four"
     assert item[last.start :].startswith("Write to")

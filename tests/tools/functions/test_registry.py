@@ -18,9 +18,9 @@ from pydantic import BaseModel, Field, JsonValue
 from tests.tools.calling import MARCH_2010, call, request
 from wavewright.planner.language.plan import Retry
 from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.types import properties_of
 from wavewright.tools import Registry, RunData, ToolDefinitionError, ToolError, make_tool
 from wavewright.tools.functions.contracts import read_contract
-from wavewright.tools.functions.schemas import properties
 
 
 class Invoice(BaseModel):
@@ -740,8 +740,8 @@ def test_a_partial_is_a_tool_with_the_types_of_what_it_wraps(
 
     assert tool.signature.name == function.__name__
     assert tool.signature.description == "Scale a number."
-    whole = properties(make_tool(function).signature.input_schema)
-    assert properties(tool.signature.input_schema) == {"a": whole["a"]}
+    whole = properties_of(make_tool(function).signature.input_schema)
+    assert properties_of(tool.signature.input_schema) == {"a": whole["a"]}
     assert call(tool, a=4) == 40
 
 

@@ -34,6 +34,7 @@ from wavewright.planner import (
     suggest_name,
 )
 from wavewright.planner.diagnostics.diagnostic import counted
+from wavewright.planner.types import properties_of
 from wavewright.tools import Tool
 
 
@@ -122,7 +123,7 @@ def _has_failed(state: RunState) -> bool:
 
 def _check_has_inputs(run: RunId, goal: Goal, state: RunState, inputs: InputOverrides) -> None:
     """Refuse a name that is no input of the run: its plan stands, and reads no other."""
-    of_goal = as_object(goal.inputs_schema.get("properties"))
+    of_goal = properties_of(goal.inputs_schema)
     known = {*goal.inputs, *of_goal, *as_object((state.plan or {}).get("inputs"))}
     for name in inputs.names:
         if name not in known:

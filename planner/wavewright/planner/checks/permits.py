@@ -70,7 +70,7 @@ from wavewright.planner.schemas.views import (
     view_of,
     view_schema,
 )
-from wavewright.planner.types import Effect, Json, as_object
+from wavewright.planner.types import Effect, Json, as_object, properties_of
 
 ANY: Final = "*"
 """Permits every host, path, recipient or model."""
@@ -490,7 +490,7 @@ class _Needs:
         for signature in signatures:
             self._add_tool(signature, because)
             self._add_chosen(signature.within, because)
-            for parameter in as_object(signature.input_schema.get("properties")):
+            for parameter in properties_of(signature.input_schema):
                 place = _place_of(signature, parameter)
                 for kind in _kinds_of_unknown(signature, parameter, place, place):
                     for reached in _bounded(signature, kind, parameter):

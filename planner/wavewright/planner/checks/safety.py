@@ -57,7 +57,7 @@ from wavewright.planner.schemas.views import (
     subschema,
     view_schema,
 )
-from wavewright.planner.types import JsonSchema, StepId, as_object
+from wavewright.planner.types import JsonSchema, StepId, properties_of
 
 _MAX_DEPTH: Final = 4
 """How deep in a schema a secret is looked for."""
@@ -126,7 +126,7 @@ def _secret_inputs(subject: CheckContext) -> frozenset[str]:
 def declared_secrets(goal: Goal | None) -> frozenset[str]:
     """Return the inputs of a goal that its schema declares as secrets, or to hold one."""
     root = {} if goal is None else goal.inputs_schema
-    schemas = as_object(root.get("properties"))
+    schemas = properties_of(root)
     return frozenset(
         name for name, schema in schemas.items() if _declares_secret(subschema(schema, root))
     )

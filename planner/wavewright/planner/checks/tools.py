@@ -65,7 +65,7 @@ from wavewright.planner.schemas.views import (
     view_of,
     view_schema,
 )
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object, properties_of
 
 REFERENCE_KEYWORD = "reference"
 """Keyword of a misfit that is a reference's."""
@@ -96,7 +96,7 @@ class InputSchema:
 
     def __init__(self, schema: JsonSchema) -> None:
         self.schema = schema
-        self.properties: JsonObject = as_object(schema.get("properties"))
+        self.properties: JsonObject = properties_of(schema)
         self._scope = schema_definitions(schema)
         # Keyed by identity: every part that is asked for belongs to `schema` or to `_whole`, and so
         # stays alive.
@@ -225,9 +225,7 @@ class InputSchema:
         """Yield what is wrong with a field that tells the branches apart, where it is written out."""
         objects = [self._resolved(as_object(branch)) for branch in branches]
         for name, member in as_object(value).items():
-            fields_of_name = [
-                as_object(as_object(of.get("properties")).get(name)) for of in objects
-            ]
+            fields_of_name = [as_object(properties_of(of).get(name)) for of in objects]
             parts = [{key: of[key] for key in of if key in _OF_KINDS} for of in fields_of_name]
             if all(parts) and not holds_expression(member):
                 fields: list[Json] = [{"properties": {name: part}} for part in parts]
@@ -240,7 +238,7 @@ class InputSchema:
         asks of is written out.
         """
         condition = as_object(schema["if"])
-        asked = as_object(condition.get("properties"))
+        asked = properties_of(condition)
         members = as_object(value)
         if not condition.keys() <= {"properties", "required", "type"} or any(
             holds_expression(members.get(name)) for name in asked
@@ -263,7 +261,7 @@ class InputSchema:
     def _object(
         self, members: JsonObject, schema: JsonSchema, pointer: str, types: StepTypes
     ) -> Iterator[SchemaViolation]:
-        properties = as_object(schema.get("properties"))
+        properties = properties_of(schema)
         # A name of a pattern that is not followed here may be any.
         rest = True if "patternProperties" in schema else schema.get("additionalProperties", True)
         for name, value in members.items():
@@ -328,7 +326,7 @@ def _outline(schema: JsonSchema) -> JsonSchema:
     """Return what a schema says of a list or an object whatever its parts are."""
     outline: JsonSchema = {key: part for key, part in schema.items() if key in _OUTLINE}
     if schema.get("additionalProperties") is False and "patternProperties" not in schema:
-        properties: JsonObject = dict.fromkeys(as_object(schema.get("properties")), True)
+        properties: JsonObject = dict.fromkeys(properties_of(schema), True)
         outline |= {"properties": properties, "additionalProperties": False}
     return outline
 
@@ -649,5 +647,5 @@ def _blank_value(schema: InputSchema, name: str) -> Json:
 
 def _parameter_hint(schema: JsonSchema, name: str) -> str | None:
     """Return a parameter's type and what its tool says of it."""
-    part = as_object(schema.get("properties")).get(name)
+    part = properties_of(schema).get(name)
     return describe_parameter(name, part) if isinstance(part, dict) else None

@@ -52,7 +52,7 @@ from wavewright.planner.reading.reader import (
     read_plan,
     read_plan_document,
 )
-from wavewright.planner.types import JsonSchema, as_object
+from wavewright.planner.types import JsonSchema, as_object, properties_of
 
 _REASONING = "the least that the goal's rules ask for"
 
@@ -297,7 +297,7 @@ def _declared_inputs(name: str, goal: Goal) -> dict[str, JsonSchema] | None:
     declared = goal.sub_plan_inputs.get(name)
     if declared is None:
         return None
-    properties = as_object(declared.get("properties"))
+    properties = properties_of(declared)
     return {name: as_object(schema) for name, schema in properties.items()}
 
 

@@ -50,6 +50,7 @@ from wavewright.planner.types import (
     JsonSchema,
     as_list,
     as_object,
+    properties_of,
 )
 
 REFERENCE: Final[JsonSchema] = {"type": "string", "pattern": r"^\$\{.+\}$"}
@@ -99,7 +100,7 @@ def goal_plan_schema(
         tools: Signatures by name.
         names: The tools that the question lists.
     """
-    fields = as_object(answer.get("properties"))
+    fields = properties_of(answer)
     steps = as_object(fields.get("steps"))
     branches = _step_branches(as_object(steps.get("items")), goal, tools, names)
     # First, so that a model begins with what matters and steps can start while it writes.
@@ -128,7 +129,7 @@ def goal_patch_schema(
     answer: JsonSchema, goal: Goal, tools: Mapping[str, ToolSignature], names: Iterable[str]
 ) -> JsonSchema:
     """Return the schema of a recovery planner's answer for a goal; arguments as for a plan."""
-    fields = as_object(answer.get("properties"))
+    fields = properties_of(answer)
     ops = as_object(fields.get("ops"))
     parts = as_object(as_object(ops.get("items")).get("properties"))
     steps = _step_branches(as_object(parts.get("step")), goal, tools, names)
@@ -185,7 +186,7 @@ def _step_branches(
     """Return the schemas of a step: one for each tool, and one for each other thing that it may
     call.
     """
-    fields = as_object(step.get("properties"))
+    fields = properties_of(step)
     set_by_engine = terminal_params(goal)
     calls: list[JsonObject] = [
         {
@@ -241,13 +242,13 @@ def _step(fields: JsonObject, called: JsonObject) -> JsonSchema:
 def _arguments(tool: ToolSignature, hidden: Mapping[str, Json]) -> JsonSchema:
     schema = tool.input_schema
     properties: JsonObject = {}
-    for name, part in as_object(schema.get("properties")).items():
+    for name, part in properties_of(schema).items():
         if name not in hidden:
             wanted = part if isinstance(part, dict) else {}
             view = view_of({**schema_definitions(schema), **wanted})
             properties[name] = _value(view, MAX_DEPTH)
     rest = schema.get("additionalProperties")
-    is_open = rest is None and not as_object(schema.get("properties"))
+    is_open = rest is None and not properties_of(schema)
     if is_open or (rest is not None and not properties and rest is not False):
         return _object_only({"type": "object"})
     required = [str(name) for name in as_list(schema.get("required")) if name in properties]
@@ -341,7 +342,7 @@ def _result(schema: Json) -> JsonSchema:
 
 
 def _repeat(schema: JsonSchema) -> JsonSchema:
-    members = as_object(schema.get("properties"))
+    members = properties_of(schema)
     most: JsonSchema = {**as_object(members["max"]), "minimum": 2, "maximum": 10}
     exact = {"until": _filled(members["until"]), "max": most}
     return {

@@ -61,7 +61,15 @@ from wavewright.planner.schemas.views import (
     view_of,
     view_schema,
 )
-from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_list, as_object
+from wavewright.planner.types import (
+    Json,
+    JsonObject,
+    JsonSchema,
+    StepId,
+    as_list,
+    as_object,
+    properties_of,
+)
 
 MAX_STEPS: Final = 12
 """Steps of a plan; the goal's own limits may be lower."""
@@ -220,7 +228,7 @@ class GuidedPlan:
             return {}
         required = {*required_fields(wanted)}
         fields: dict[str, JsonSchema] = {}
-        for name in as_object(wanted.schema.get("properties")):
+        for name in properties_of(wanted.schema):
             texts = self._fitting_references(wanted, name)
             if texts:
                 fields[name] = {"enum": texts if name in required else [None, *texts]}
@@ -326,7 +334,7 @@ class GuidedPlan:
         set_by_engine = terminal_params(self.goal).get(signature.name, {})
         text = None if for_each is None else for_each.text
         items = [] if for_each is None else _fields_of("item", _item_of(for_each), FIELD_DEPTH)
-        for name, part in as_object(schema.get("properties")).items():
+        for name, part in properties_of(schema).items():
             if name in set_by_engine or part is False:
                 continue
             wanted = {**schema_definitions(schema), **as_object(part)}
@@ -416,7 +424,7 @@ class GuidedPlan:
         """What an argument outside a fan-out may read: outputs, the latest first, then inputs."""
         references = self._outputs(FIELD_DEPTH)
         inputs = self._types.inputs
-        for name, part in as_object(inputs.get("properties")).items():
+        for name, part in properties_of(inputs).items():
             schema = {**schema_definitions(inputs), **as_object(part)}
             references += _fields_of(f"inputs.{field_name(name)}", schema, FIELD_DEPTH)
         return references
@@ -598,7 +606,7 @@ def _members_of(slot: _Parameter) -> Iterator[_Parameter]:
     if not _is_writable(view):
         return
     required = required_fields(view)
-    for name in as_object(view.schema.get("properties")):
+    for name in properties_of(view.schema):
         place = field_schema(view, name) or OPEN
         yield slot.part(place, name, is_required=name in required)
 
@@ -821,7 +829,7 @@ def _is_offered(value: Json, values: JsonSchema) -> bool:
     if any(value in as_list(branch.get("enum")) for branch in branches):
         return True
     for branch in branches:
-        members = as_object(branch.get("properties"))
+        members = properties_of(branch)
         if isinstance(value, dict) and value.keys() <= members.keys():
             parts = [(part, as_object(members[name])) for name, part in value.items()]
         elif isinstance(value, list) and "items" in branch:

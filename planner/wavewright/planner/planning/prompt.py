@@ -42,7 +42,13 @@ from wavewright.planner.plans.gate_questions import (
 )
 from wavewright.planner.ports.truncation import truncate
 from wavewright.planner.schemas.validation import infer_schema, schema_definitions
-from wavewright.planner.types import GateSeverity, JsonObject, JsonSchema, StepId, as_object
+from wavewright.planner.types import (
+    GateSeverity,
+    JsonObject,
+    JsonSchema,
+    StepId,
+    properties_of,
+)
 from wavewright.prompts.templates import Prompts
 from wavewright.prompts.values import one_line
 
@@ -457,7 +463,7 @@ def _input_types(goal: Goal) -> dict[str, str]:
     """Return the type of each input: as declared where the goal declares it, else as its value
     shows.
     """
-    known = as_object(goal.inputs_schema.get("properties"))
+    known = properties_of(goal.inputs_schema)
     texts: dict[str, str] = {}
     for name, value in goal.inputs.items():
         part = known.get(name)

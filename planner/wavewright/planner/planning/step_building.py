@@ -27,6 +27,7 @@ from wavewright.planner.types import (
     StepId,
     as_list,
     as_object,
+    properties_of,
 )
 
 _MAX_CANDIDATES = 12
@@ -235,7 +236,7 @@ class StepBuilder:
         signature = self._tools.get(tool)
         if signature is None:
             return {}
-        return as_object(as_object(signature.input_schema.get("properties")).get(name))
+        return as_object(properties_of(signature.input_schema).get(name))
 
 
 def with_dependencies(

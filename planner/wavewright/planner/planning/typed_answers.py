@@ -23,7 +23,7 @@ from wavewright.planner.reading.json_extraction import (
 )
 from wavewright.planner.reading.thinking import THINKING_BEGINS, THINKING_ENDS
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonSchema, as_object
+from wavewright.planner.types import Json, JsonSchema, properties_of
 
 READ_LIMITS = ReadLimits(max_bytes=4 * 2**20, max_depth=64)
 _WRAPPING = re.compile(
@@ -107,7 +107,7 @@ def fitting(value: Json, schema: JsonSchema) -> Fitting:
 
 def _without_thoughts(value: Json, schema: JsonSchema) -> Json:
     """Return an object without the fields for thoughts that its schema does not name."""
-    named = as_object(schema.get("properties"))
+    named = properties_of(schema)
     if not named or not isinstance(value, dict):
         return value
     thoughts = {name for name in value if name.lower() in THOUGHT_FIELDS} - named.keys()

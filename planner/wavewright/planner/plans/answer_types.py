@@ -19,7 +19,7 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.dispatch import call_schema, undispatchable
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.schemas.views import refers
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object, properties_of
 
 WORDS: Final[Mapping[str, JsonSchema]] = {
     "text": {"type": "string"},
@@ -93,7 +93,7 @@ def only_answers(schema: JsonSchema) -> Iterator[str]:
         yield json.dumps(text[1])
     elif len(others) == 1:
         yield from only_answers(as_object(others[0]))
-    parts = [*as_object(schema.get("properties")).values(), schema.get("items")]
+    parts = [*properties_of(schema).values(), schema.get("items")]
     for part in (*parts, *as_list(schema.get("allOf"))):
         if isinstance(part, dict):
             yield from only_answers(part)

@@ -50,7 +50,7 @@ from wavewright.planner.schemas.views import (
     field_schemas,
     scoped_schema,
 )
-from wavewright.planner.types import GATE_ID_SEPARATOR, Json, JsonObject, as_object
+from wavewright.planner.types import GATE_ID_SEPARATOR, Json, JsonObject, properties_of
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -174,7 +174,7 @@ def _inputs(
     job: Job, template: GoalTemplate
 ) -> tuple[JsonObject, dict[str, str], list[Diagnostic]]:
     """Return the inputs, where each stands in the job, and which of them stand there twice."""
-    declared: JsonObject = as_object(template.inputs_schema.get("properties"))
+    declared: JsonObject = properties_of(template.inputs_schema)
     inputs: JsonObject = {
         name: part["default"]
         for name, part in declared.items()
@@ -308,7 +308,7 @@ def _rendered(text: str, inputs: JsonObject, now: dt.datetime | None) -> str:
 
 def _reads_declared(text: str, template: GoalTemplate) -> bool:
     """Whether every input that a goal's text reads is one of those that the template declares."""
-    names = as_object(template.inputs_schema.get("properties"))
+    names = properties_of(template.inputs_schema)
     goal_text = ExpressionText("/goal", text, "result")
     return all(read.root != "inputs" or read.name in names for read in goal_text.all_reads)
 
@@ -408,7 +408,7 @@ def _template_params(
             yield from _misfits(params, tools[tool], place)
     for pointer, tool, param in named:
         schema = tools[tool].input_schema if tool in tools else {}
-        known = as_object(schema.get("properties"))
+        known = properties_of(schema)
         if param not in known and schema.get("additionalProperties") is False:
             yield make_diagnostic(
                 "E203",
@@ -423,7 +423,7 @@ def _misfits(params: JsonObject, tool: ToolSignature, place: str) -> Iterator[Di
 
     What a value with an expression becomes only a run knows: it is checked with the plan.
     """
-    declared = as_object(tool.input_schema.get("properties"))
+    declared = properties_of(tool.input_schema)
     for param, value in params.items():
         schema = declared.get(param)
         if not isinstance(schema, dict) or holds_expression(value):
@@ -456,7 +456,7 @@ def _tool_of_recipe(recipe: Recipe, template: GoalTemplate) -> str:
 
 
 def _template_targets(template: GoalTemplate) -> Iterator[Diagnostic]:
-    names = list(as_object(template.inputs_schema.get("properties")))
+    names = list(properties_of(template.inputs_schema))
     for field, name in template.targets.set_by_engine.items():
         if name not in names:
             yield make_diagnostic(

@@ -63,7 +63,7 @@ from wavewright.planner.plans.uses import (
 )
 from wavewright.planner.schemas.validation import infer_schema
 from wavewright.planner.schemas.views import array_schema, scoped_schema, self_contained_schema
-from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object, properties_of
 
 if TYPE_CHECKING:
     from wavewright.planner.plans.expression_origins import ExpressionOrigins
@@ -284,7 +284,7 @@ class PlanProvenance:
         A text twice, or a day, is no double; neither is what only the job's inputs say.
         """
         tool = self._tools.get(step.tool)
-        parameters = {} if tool is None else as_object(tool.input_schema.get("properties"))
+        parameters = {} if tool is None else properties_of(tool.input_schema)
         entry = as_object(as_object(parameters.get(name)).get("items"))
         if not (read.data or read.models) or entry.get("type") == "string":
             return NO_TEXTS
@@ -451,7 +451,7 @@ class PlanProvenance:
         tool = self._tools.get(step.tool)
         if kind != "computed" or tool is None:
             return NO_TEXTS
-        parameters = as_object(tool.input_schema.get("properties"))
+        parameters = properties_of(tool.input_schema)
         for name, value in self._written_params(step).items():
             schema = as_object(parameters.get(name))
             is_default = "default" in schema and schema["default"] == value
@@ -714,7 +714,7 @@ def _without_words_beside(origins: Origins) -> Origins:
 def _objects(schema: Json) -> Iterator[JsonObject]:
     """Yield the fields of each object in a schema, by name."""
     if isinstance(schema, dict):
-        properties = as_object(schema.get("properties"))
+        properties = properties_of(schema)
         if properties:
             yield properties
         for part in schema.values():

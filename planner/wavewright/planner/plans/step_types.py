@@ -21,7 +21,7 @@ from wavewright.planner.schemas.views import (
     scoped_schema,
     self_contained_schema,
 )
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object, properties_of
 
 _PART: Final = re.compile(r"[^.\[\]]+|\[\*\]")
 
@@ -119,6 +119,6 @@ def _put(schema: JsonSchema, path: list[str], given: JsonSchema) -> JsonSchema:
     head, rest = path[0], path[1:]
     if head == "[*]":
         return {**schema, "items": _put(as_object(schema.get("items")), rest, given)}
-    fields = as_object(schema.get("properties"))
+    fields = properties_of(schema)
     part = _put(as_object(fields.get(head)), rest, given)
     return {**schema, "properties": {**fields, head: part}}

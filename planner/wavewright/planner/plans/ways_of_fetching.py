@@ -7,7 +7,7 @@ import re
 from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.uses import reads_root
-from wavewright.planner.types import Json, as_object
+from wavewright.planner.types import Json, as_object, properties_of
 
 
 def which_data(step: Step, tool: ToolSignature | None) -> dict[str, Json]:
@@ -15,7 +15,7 @@ def which_data(step: Step, tool: ToolSignature | None) -> dict[str, Json]:
 
     What is not known to say how may ask for other data: the next page, a year, a region, a status.
     """
-    properties = as_object(tool.input_schema.get("properties")) if tool is not None else {}
+    properties = properties_of(tool.input_schema) if tool is not None else {}
     schemas = {name: as_object(schema) for name, schema in properties.items()}
     defaults = {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
     return {

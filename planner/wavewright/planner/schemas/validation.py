@@ -27,7 +27,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.sources import pointer_token
 from wavewright.planner.diagnostics.diagnostic import counted, value_text, with_article
 from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object, properties_of
 
 
 def infer_schema(value: Json) -> JsonSchema:
@@ -90,7 +90,7 @@ def _common_schema(schemas: list[JsonSchema]) -> JsonSchema:
 
 
 def _merge_object_schemas(schemas: list[JsonSchema]) -> JsonSchema:
-    parts = [as_object(schema.get("properties")) for schema in schemas]
+    parts = [properties_of(schema) for schema in schemas]
     names = list(dict.fromkeys(name for part in parts for name in part))
     properties: JsonObject = {
         name: _common_schema([as_object(part.get(name)) for part in parts if name in part])

@@ -21,7 +21,7 @@ from wavewright.planner.schemas.validation import (
     parts_of,
     schema_definitions,
 )
-from wavewright.planner.types import Json, JsonSchema, as_list, as_object
+from wavewright.planner.types import Json, JsonSchema, as_list, as_object, properties_of
 
 Kind: TypeAlias = Literal[
     "open", "null", "boolean", "integer", "number", "string", "array", "object", "union",
@@ -449,7 +449,7 @@ def field_schemas(owner: SchemaView) -> dict[str, Json]:
             for branch in owner.branches
             for name, schema in field_schemas(branch).items()
         }
-    return as_object(owner.schema.get("properties"))
+    return properties_of(owner.schema)
 
 
 def element_schema(owner: SchemaView, place: int | None = None) -> ScopedSchema | None:

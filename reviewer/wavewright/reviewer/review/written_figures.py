@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
-from wavewright.planner import Json, JsonSchema, Step, StepId, as_list, as_object
+from wavewright.planner import Json, JsonSchema, Step, StepId, as_list
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.plans.figures import figures_in, is_telling, numbers_in
 from wavewright.planner.plans.provenance import PlanProvenance
 from wavewright.planner.plans.step_types import answer_types
+from wavewright.planner.types import properties_of
 from wavewright.reviewer.review.results import ReviewedRun
 
 _MIN_WORDS: Final = 3
@@ -199,7 +200,7 @@ def _choices(schema: JsonSchema) -> Iterator[list[str]]:
     choices = as_list(schema.get("enum"))
     if len(choices) > 1:
         yield [_plain(text) for text in choices if isinstance(text, str)]
-    parts = [*as_object(schema.get("properties")).values(), schema.get("items")]
+    parts = [*properties_of(schema).values(), schema.get("items")]
     for part in (*parts, *as_list(schema.get("anyOf")), *as_list(schema.get("oneOf"))):
         if isinstance(part, dict):
             yield from _choices(part)

@@ -34,7 +34,7 @@ from wavewright.planner.schemas.views import (
     scoped_schema,
     view_schema,
 )
-from wavewright.planner.types import Effect
+from wavewright.planner.types import Effect, properties_of
 from wavewright.tools.functions.code import code_hash, own_code_hash
 from wavewright.tools.functions.contracts import (
     Contract,
@@ -45,7 +45,6 @@ from wavewright.tools.functions.contracts import (
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.injected import MemoryRunData
 from wavewright.tools.functions.options import ToolOptions
-from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import NoAgents, Tool, ToolCall, ToolFunction
 
 _HOST: Final = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
@@ -273,7 +272,7 @@ def _known_parameters(tool: str, schema: JsonSchema, names: Iterable[str]) -> Ma
     Raises:
         ToolDefinitionError: the tool has no parameter of such a name.
     """
-    known = properties(schema)
+    known = properties_of(schema)
     for name in sorted(frozenset(names) - known.keys()):
         raise ToolDefinitionError(
             f"tool {tool!r} has no parameter {name!r}",
@@ -293,7 +292,7 @@ def known_fields(tool: str, schema: JsonSchema, names: Iterable[str]) -> frozens
     untrusted, parts = frozenset(names), [*_parts(schema)]
     if any(_has_open_fields(part) for part in parts):
         return untrusted
-    known = {field for part in parts for field in properties(part)}
+    known = {field for part in parts for field in properties_of(part)}
     for name in sorted(untrusted - known):
         raise ToolDefinitionError(
             f"tool {tool!r} has no field {name!r} in its output",

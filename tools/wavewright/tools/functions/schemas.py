@@ -32,7 +32,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import CoreSchema, PydanticSerializationError, SchemaValidator, core_schema
 
 from wavewright.config.value_types import DURATION_PATTERN, parse_duration
-from wavewright.planner import Json, JsonObject, JsonSchema, as_object, canonical_json
+from wavewright.planner import Json, JsonSchema, as_object, canonical_json
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.results import written_as_json
 
@@ -270,11 +270,6 @@ class _SchemaGenerator(GenerateJsonSchema):
         """Name the fields that a result has for certain, also where it has none."""
         written = super().typed_dict_schema(schema)
         return {"required": [], **written} if self.mode == "serialization" else written
-
-
-def properties(schema: JsonSchema) -> JsonObject:
-    """Return the schemas of an object's fields, by name."""
-    return as_object(schema.get("properties"))
 
 
 def schema_of(adapter: TypeAdapter[object], *, mode: JsonSchemaMode) -> JsonSchema:

@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from wavewright.planner import Json, JsonObject, JsonSchema, as_list, as_object
 from wavewright.planner.planning.goal_schema import OBJECT_ONLY, REFERENCE, plain_schema
+from wavewright.planner.types import properties_of
 from wavewright.tools.models.endpoints import Endpoint
 from wavewright.tools.models.messages import OutputMode
 
@@ -211,7 +212,7 @@ def _distinct(branches: list[Json]) -> list[Json]:
 def _openai_sizes(schema: JsonSchema) -> Iterator[tuple[str, int, int]]:
     """Yield what the provider counts of a schema, and how many of each it takes."""
     parts = [*_all_parts(schema)]
-    named = [name for part, _ in parts for name in as_object(part.get("properties"))]
+    named = [name for part, _ in parts for name in properties_of(part)]
     values = [value for part, _ in parts for value in as_list(part.get("enum"))]
     constants = [part["const"] for part, _ in parts if "const" in part]
     yield "members of objects", len(named), 5_000
@@ -286,7 +287,7 @@ def _gemini_part(schema: JsonSchema) -> JsonSchema:
         # It takes no object without members; arguments that are absent are read as none.
         members = {
             name: part
-            for name, part in as_object(kept.get("properties")).items()
+            for name, part in properties_of(kept).items()
             if not _takes_nothing(as_object(part))
         }
         required: list[Json] = [name for name in as_list(kept.get("required")) if name in members]
@@ -447,7 +448,7 @@ def _needs_open_field(schema: JsonSchema) -> bool:
     required = as_list(schema.get("required"))
     return any(
         OBJECT_ONLY in as_object(part) and name in required and name != "params"
-        for name, part in as_object(schema.get("properties")).items()
+        for name, part in properties_of(schema).items()
     )
 
 
@@ -463,7 +464,7 @@ def _all_parts(schema: JsonSchema, level: int = 1) -> Iterator[tuple[JsonSchema,
     """Yield a schema and those inside it, each with how many objects and lists it is inside of."""
     yield schema, level
     inner = level + (schema.get("type") in ("object", "array"))
-    for part in as_object(schema.get("properties")).values():
+    for part in properties_of(schema).values():
         yield from _all_parts(as_object(part), inner)
     if isinstance(schema.get("items"), dict):
         yield from _all_parts(as_object(schema["items"]), inner)

@@ -42,8 +42,8 @@ from wavewright.planner.planning.typed_answers import misfit_texts
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import LoopTool, LoopToolError
 from wavewright.planner.ports.truncation import prompt_size, truncate
+from wavewright.planner.types import properties_of
 from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall
 
 _HANDLE = re.compile(r"@(call_[0-9]+)((?:/[^/]*)*)")
@@ -430,7 +430,7 @@ def _open_to_handles(schema: JsonSchema) -> JsonSchema:
             name: member
             if not isinstance(member, dict) or _is_scalar(member)
             else _or_handle(member)
-            for name, member in properties(schema).items()
+            for name, member in properties_of(schema).items()
         },
     }
 

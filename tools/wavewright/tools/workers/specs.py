@@ -34,8 +34,8 @@ from wavewright.planner import (
 from wavewright.planner.language.goals import ThinkingLevel
 from wavewright.planner.language.signatures import CallPolicy
 from wavewright.planner.ports.asking import AnswerRefused as AnswerRefused  # noqa: PLC0414 - for `finish`
+from wavewright.planner.types import properties_of
 from wavewright.tools.functions.errors import ToolDefinitionError
-from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import Tool
 
 LongerInputs: TypeAlias = Literal["shorten", "summarize", "parts", "refuse"]
@@ -201,12 +201,12 @@ class WorkerSpec(CallPolicy, PromptedSpec):
     @property
     def inputs(self) -> JsonObject:
         """Schemas of the inputs, by name."""
-        return properties(self.input_schema)
+        return properties_of(self.input_schema)
 
     @property
     def outputs(self) -> JsonObject:
         """Schemas of the output's fields, by name; nothing where the output is open."""
-        return properties(self.output_schema)
+        return properties_of(self.output_schema)
 
     def method_of(self, rung: WorkerRung) -> dict[str, str]:
         """Return the field that says how an output was made; none where the output has no such
@@ -306,7 +306,7 @@ class Worker:
 
 def without_method(schema: JsonSchema) -> JsonSchema:
     """Return what a model is asked for: code says how an output was made, not the model."""
-    fields = properties(schema)
+    fields = properties_of(schema)
     if _METHOD not in fields:
         return schema
     return only_fields(schema, [name for name in fields if name != _METHOD])
@@ -316,7 +316,7 @@ def only_fields(
     schema: JsonSchema, names: Sequence[str], *, all_required: bool = False
 ) -> JsonSchema:
     """Return the schema of an object that has some of the fields only."""
-    fields = properties(schema)
+    fields = properties_of(schema)
     wanted = list(names) if all_required else as_list(schema.get("required"))
     return {
         **{key: value for key, value in schema.items() if key != "description"},

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from wavewright.planner import Json, JsonSchema, ToolSignature
 from wavewright.planner.language.signatures import CallPolicy
+from wavewright.planner.types import properties_of
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.registry import check_freshness_field
-from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.workers.services import Services, declaration_version
 
@@ -108,7 +108,7 @@ def _worker_label(worker: Worker) -> str:
 def _with_fields(base: JsonSchema, more: JsonSchema) -> JsonSchema:
     """Return the draft's schema with fields that only the model brings; none of them is required."""
     return (
-        cast("JsonSchema", {**base, "properties": {**properties(base), **properties(more)}})
+        cast("JsonSchema", {**base, "properties": {**properties_of(base), **properties_of(more)}})
         if more
         else base
     )

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from wavewright.planner import Json, JsonObject, as_list, as_object
+from wavewright.planner import Json, JsonObject, as_list
 from wavewright.planner.schemas.validation import infer_schema
 from wavewright.planner.schemas.views import ScopedSchema, allowed_values, subschema, view_schema
+from wavewright.planner.types import properties_of
 
 INPUT: Final = "input."
 """Beginning of the name of a field that is an input."""
@@ -35,7 +36,7 @@ def fields_of(own: JsonObject, schema: JsonObject, typed: Mapping[str, str]) -> 
     """Return what a form asks for by the schema of the inputs, with what was typed before, or else
     the job's own inputs or the defaults.
     """
-    required, declared = as_list(schema.get("required")), as_object(schema.get("properties"))
+    required, declared = as_list(schema.get("required")), properties_of(schema)
     # Inputs without a schema are typed like the job's own.
     like_own: JsonObject = {name: infer_schema(value) for name, value in own.items()}
     return [

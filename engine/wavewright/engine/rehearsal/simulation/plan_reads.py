@@ -49,6 +49,7 @@ from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.plans.gate_questions import gate_expressions
 from wavewright.planner.plans.uses import ExpressionText, embedded_uses, plan_texts, step_texts
 from wavewright.planner.schemas.validation import infer_schema
+from wavewright.planner.types import properties_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -350,7 +351,7 @@ def _filled(declared: Json, shape: ReadShape) -> tuple[JsonSchema, bool]:
 
 def _filled_object(node: JsonObject, shape: ReadShape) -> tuple[JsonSchema, bool]:
     others = node.get("additionalProperties", True)
-    properties = {**as_object(node.get("properties"))}
+    properties = {**properties_of(node)}
     required: list[Json] = []
     is_declared = True
     for name, part in shape.members.items():

@@ -67,6 +67,7 @@ from wavewright.planner.plans.goal_resolution import rendered_goal
 from wavewright.planner.plans.graph import superseded_by
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.schemas.validation import infer_schema
+from wavewright.planner.types import properties_of
 from wavewright.tools import pack_names
 from wavewright.tools.packs import pack_tool_names
 
@@ -314,7 +315,7 @@ def _with_defaults(schema: JsonSchema, inputs: JsonObject) -> JsonSchema:
     """Return a schema of inputs in which those that may be absent have the values of the run as
     defaults: the kept plan may read any of them.
     """
-    declared = as_object(schema.get("properties"))
+    declared = properties_of(schema)
     if not declared:
         return schema
     with_defaults = dict(declared)
@@ -331,7 +332,7 @@ def _with_defaults(schema: JsonSchema, inputs: JsonObject) -> JsonSchema:
 def _optional_inputs(schema: JsonSchema, inputs: JsonObject) -> list[str]:
     """Return the inputs of a run that may be absent by their schema."""
     needed = as_list(schema.get("required"))
-    declared = as_object(schema.get("properties"))
+    declared = properties_of(schema)
     return [name for name in declared if name in inputs and name not in needed]
 
 
@@ -339,7 +340,7 @@ def inputs_that_may_be_given(schema: JsonSchema, inputs: JsonObject) -> Iterator
     """Yield the inputs of a run, then those with each combination of optional ones absent and in
     the place of these their defaults; of many optional inputs each alone, and all of them.
     """
-    declared, optional = as_object(schema.get("properties")), _optional_inputs(schema, inputs)
+    declared, optional = properties_of(schema), _optional_inputs(schema, inputs)
     sizes = range(len(optional) + 1) if len(optional) <= _MAX_COMBINED else (0, 1, len(optional))
     for size in sizes:
         for absent in combinations(optional, size):

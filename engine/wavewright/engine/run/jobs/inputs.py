@@ -27,6 +27,7 @@ from wavewright.planner.cel.embedded import (
     split_references,
 )
 from wavewright.planner.language.goals import JobTarget, JobTargets, Targets
+from wavewright.planner.types import properties_of
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
@@ -125,7 +126,7 @@ class InputOverrides:
                 if name not in known:
                     raise _unknown_input(name, Source("the inputs", name), known)
         merged: JsonObject = {**inputs, **self.from_file}
-        names_there = {*merged, *of_plan, *as_object(schema.get("properties")), *(known or ())}
+        names_there = {*merged, *of_plan, *properties_of(schema), *(known or ())}
         for text in self.assignments:
             path, _, value = text.partition("=")
             names = path.split(".")
@@ -161,7 +162,7 @@ def known_inputs(
         plan: The plan, where there is one.
         template: The goal template, whose texts may read inputs.
     """
-    declared = as_object(schema.get("properties"))
+    declared = properties_of(schema)
     is_open = schema.get("additionalProperties", False) is not False
     # Without a plan nothing says what a goal in words needs, and a planner reads what is there.
     if is_open or "patternProperties" in schema or (plan is None and not declared):

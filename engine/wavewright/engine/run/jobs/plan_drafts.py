@@ -54,6 +54,7 @@ from wavewright.planner.plans.goal_resolution import resolve_goal
 from wavewright.planner.plans.sub_plan_call import ExpandedPlan, SubPlan
 from wavewright.planner.plans.sub_plans import expand_plan, needs_expansion, reading_faults
 from wavewright.planner.reading.reader import read_model, read_plan_document
+from wavewright.planner.types import properties_of
 from wavewright.tools import pack_templates
 
 
@@ -325,7 +326,7 @@ def _check_stays_inside(name: str, path: Path, folder: Path, settings: Settings)
 
 
 def _declared_inputs(template: GoalTemplate, plan: Plan) -> dict[str, JsonSchema]:
-    named = as_object(template.inputs_schema.get("properties"))
+    named = properties_of(template.inputs_schema)
     return {
         **{name: {} for name in plan.inputs},
         **{name: as_object(schema) for name, schema in named.items()},

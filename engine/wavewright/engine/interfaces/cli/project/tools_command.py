@@ -20,9 +20,9 @@ from wavewright.engine.run.project.used_packs import pack_use
 from wavewright.planner import Json, ToolSignature
 from wavewright.planner.diagnostics.diagnostic import counted, type_name
 from wavewright.planner.diagnostics.rendering import display_width, printable, wrap_line
+from wavewright.planner.types import properties_of
 from wavewright.reviewer.values import duration_text
 from wavewright.tools import ToolDefinitionError, ToolError, server_settings
-from wavewright.tools.functions.schemas import properties
 from wavewright.tools.mcp.lock import (
     LOCK_NAME,
     McpServerError,
@@ -91,9 +91,9 @@ def _result(schema: Json) -> str:
     if not isinstance(schema, dict):
         return "any"
     items = schema.get("items")
-    if schema.get("type") == "array" and isinstance(items, dict) and properties(items):
+    if schema.get("type") == "array" and isinstance(items, dict) and properties_of(items):
         return f"list of {_result(items)}"
-    fields = properties(schema)
+    fields = properties_of(schema)
     if not fields:
         return type_name(schema)
     return f"{{{', '.join(f'{name}: {type_name(value)}' for name, value in fields.items())}}}"
