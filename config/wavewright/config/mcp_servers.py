@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from wavewright.config.redaction import VARIABLE_PATTERN, is_literal_secret
 from wavewright.config.sources import DocumentFault, pointer_token
-from wavewright.config.value_types import Seconds
+from wavewright.config.value_types import Seconds, SettingsModel
 
 ServerName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,30}$")]
 """Name of a server, and the first part of its tools' names."""
@@ -23,11 +23,7 @@ PUBLIC_VARIABLES: Final = frozenset({"HOME", "LANG", "PATH", "PWD", "TMPDIR", "U
 """Variables that hold no secret: redacted, they would make paths unreadable everywhere."""
 
 
-class _McpModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
-
-
-class McpToolOverrides(_McpModel):
+class McpToolOverrides(SettingsModel):
     """What holds for one tool of a server, in place of what the server says of it."""
 
     effects: (
@@ -54,7 +50,7 @@ class McpToolOverrides(_McpModel):
     """Parameter → hosts that an address in it may name, with their subdomains."""
 
 
-class McpServerSection(_McpModel):
+class McpServerSection(SettingsModel):
     """One entry of `mcp.servers`: a program that is started (`command`) or a server that is reached
     (`url`).
 
@@ -126,7 +122,7 @@ def _variables_in(*values: str) -> frozenset[str]:
     return frozenset(name for value in values for name in VARIABLE_PATTERN.findall(value))
 
 
-class McpSection(_McpModel):
+class McpSection(SettingsModel):
     """The section `mcp` of `wavewright.yaml`."""
 
     servers: dict[ServerName, McpServerSection] = {}

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from wavewright.config.redaction import VARIABLE_PATTERN, is_literal_secret
+from wavewright.config.value_types import SettingsModel
 
 NoticeKind: TypeAlias = Literal[
     "decision_waits",
@@ -26,10 +27,6 @@ NoticeKind: TypeAlias = Literal[
 instant of a schedule was missed, a job was given up, a message was dead-lettered as it came in.
 """
 NoticeRuleName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")]
-
-
-class _NoticeModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 _ID_OF_SERVICE: Final = re.compile(r"(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
@@ -95,7 +92,7 @@ def _begins_with(*schemes: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-class MailSettings(_NoticeModel):
+class MailSettings(SettingsModel):
     """Where the mails of a rule go."""
 
     server: Annotated[str, Field(min_length=1), _begins_with("smtps://", "starttls://", "smtp://")]
@@ -108,7 +105,7 @@ class MailSettings(_NoticeModel):
     """Addresses of those who are told."""
 
 
-class NoticeRule(_NoticeModel):
+class NoticeRule(SettingsModel):
     """One of `notify` in `wavewright.yaml`."""
 
     on: Annotated[list[NoticeKind], Field(min_length=1)]

@@ -12,9 +12,9 @@ import re
 import zoneinfo
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from wavewright.config.value_types import Seconds
+from wavewright.config.value_types import Seconds, SettingsModel
 
 _CRON_FIELDS: Final = 5
 MIN_EVERY: Final = 60.0
@@ -73,10 +73,8 @@ def _valid_every(seconds: float) -> float:
 ScheduleName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")]
 
 
-class ScheduleTerms(BaseModel):
+class ScheduleTerms(SettingsModel):
     """When a job is begun by itself."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     cron: Annotated[str, AfterValidator(_valid_cron)] | None = None
     """Minute, hour, day, month and weekday, such as `0 7 * * mon-fri`, or `@daily` and its like, on

@@ -14,8 +14,6 @@ from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     JsonValue,
     ValidationInfo,
@@ -23,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from wavewright.config.value_types import AmqpUrl, PersonName
+from wavewright.config.value_types import AmqpUrl, PersonName, SettingsModel
 
 RoleName: TypeAlias = Literal["planner", "recovery", "reviewer", "judge", "agent", "worker"]
 ThinkingName: TypeAlias = Literal["minimal", "low", "medium", "high"]
@@ -33,11 +31,7 @@ CassetteMode: TypeAlias = Literal["replay", "record"]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
 
 
-class _ModelSettingsModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
-
-
-class ModelProviderSettings(_ModelSettingsModel):
+class ModelProviderSettings(SettingsModel):
     """What one provider lets us do."""
 
     requests_per_minute: Annotated[int, Field(ge=1)] | None = None
@@ -46,7 +40,7 @@ class ModelProviderSettings(_ModelSettingsModel):
     """Requests under way at once; unlimited where absent."""
 
 
-class PriceSettings(_ModelSettingsModel):
+class PriceSettings(SettingsModel):
     """Price of a model that the price list does not know, in US dollars per million tokens."""
 
     input: Annotated[float, Field(ge=0, strict=False)]
@@ -55,7 +49,7 @@ class PriceSettings(_ModelSettingsModel):
     """Of what a model writes."""
 
 
-class ModelsSection(_ModelSettingsModel):
+class ModelsSection(SettingsModel):
     """The section `models` of `wavewright.yaml`."""
 
     base_url: str | None = Field(default=None, min_length=1)
@@ -109,7 +103,7 @@ class ModelsSection(_ModelSettingsModel):
         return clock
 
 
-class FleetSection(_ModelSettingsModel):
+class FleetSection(SettingsModel):
     """The section `fleet` of `wavewright.yaml`: calls of tools that workers on other machines make."""
 
     tools: list[Annotated[str, Field(min_length=1)]] = []
@@ -120,7 +114,7 @@ class FleetSection(_ModelSettingsModel):
     """Seconds without a heartbeat after which a worker is taken for dead."""
 
 
-class ReceiptsSection(_ModelSettingsModel):
+class ReceiptsSection(SettingsModel):
     """The section `receipts` of `wavewright.yaml`: Ed25519 keys in PEM files."""
 
     private_key: Annotated[str, Field(min_length=1)] | None = None
@@ -129,7 +123,7 @@ class ReceiptsSection(_ModelSettingsModel):
     """File of the key that signatures are checked with; that of the private key where it is absent."""
 
 
-class PlannerSection(_ModelSettingsModel):
+class PlannerSection(SettingsModel):
     """The section `planner` of `wavewright.yaml`."""
 
     stream: Literal["auto", "off", "on"] = "auto"
@@ -139,7 +133,7 @@ class PlannerSection(_ModelSettingsModel):
     """
 
 
-class BudgetSettings(_ModelSettingsModel):
+class BudgetSettings(SettingsModel):
     """Upper bounds of what models may cost."""
 
     tokens: Annotated[int, Field(ge=1)] | None = None
@@ -152,7 +146,7 @@ class BudgetSettings(_ModelSettingsModel):
     """Time of model calls, added up."""
 
 
-class BudgetsSection(_ModelSettingsModel):
+class BudgetsSection(SettingsModel):
     """The section `budgets` of `wavewright.yaml`."""
 
     run: BudgetSettings = BudgetSettings.model_construct()
@@ -240,7 +234,7 @@ def _valid_network(text: str) -> str:
     return text
 
 
-class PersonSettings(_ModelSettingsModel):
+class PersonSettings(SettingsModel):
     """Somebody who may use the live page."""
 
     token: Annotated[str, Field(pattern=_HASH)] | None = None
@@ -251,7 +245,7 @@ class PersonSettings(_ModelSettingsModel):
     """What the person may do: `look`, `decide`, or `operate`."""
 
 
-class TrustedProxySettings(_ModelSettingsModel):
+class TrustedProxySettings(SettingsModel):
     """A proxy that logs people in."""
 
     addresses: Annotated[list[Annotated[str, AfterValidator(_valid_network)]], Field(min_length=1)]
@@ -264,7 +258,7 @@ class TrustedProxySettings(_ModelSettingsModel):
     """What a person may do who is not among `people`; null refuses such people."""
 
 
-class ViewSection(_ModelSettingsModel):
+class ViewSection(SettingsModel):
     """The section `view` of `wavewright.yaml`: who may use the live page."""
 
     people: dict[PersonName, PersonSettings] = {}
@@ -273,11 +267,7 @@ class ViewSection(_ModelSettingsModel):
     """A proxy that says who somebody is."""
 
 
-class _DaemonModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
-
-
-class QueuesSection(_DaemonModel):
+class QueuesSection(SettingsModel):
     """Queues by what they are for; each has a routing key of its own name."""
 
     intake: _BrokerName = "wavewright.jobs"
@@ -305,7 +295,7 @@ class QueuesSection(_DaemonModel):
         return self
 
 
-class ValidationSection(_DaemonModel):
+class ValidationSection(SettingsModel):
     """Who looks at packages, and how often a job may bring a better one."""
 
     target_agent: str = Field(default="validator", min_length=1, max_length=128)
@@ -322,7 +312,7 @@ class ValidationSection(_DaemonModel):
     """
 
 
-class StandingSection(_DaemonModel):
+class StandingSection(SettingsModel):
     """A job that the daemon starts by itself, once, and continues in cycles: one target each."""
 
     start: str = Field(min_length=1, max_length=128)
@@ -345,7 +335,7 @@ class StandingSection(_DaemonModel):
     """
 
 
-class MaxLimitsSection(_DaemonModel):
+class MaxLimitsSection(SettingsModel):
     """What a job that was sent may raise limits to; goal templates of the project may go beyond."""
 
     max_steps: Annotated[int, Field(ge=1, le=100_000)] = 1_000
@@ -360,7 +350,7 @@ class MaxLimitsSection(_DaemonModel):
     """Targets of a job whose runs are under way at once."""
 
 
-class IdentitySettings(_DaemonModel):
+class IdentitySettings(SettingsModel):
     """What one sender is known by and may send."""
 
     user_id: str | None = Field(default=None, min_length=1, max_length=255)
@@ -371,7 +361,7 @@ class IdentitySettings(_DaemonModel):
     """
 
 
-class DaemonSection(_DaemonModel):
+class DaemonSection(SettingsModel):
     """The section `daemon` of `wavewright.yaml`."""
 
     pack: str | None = Field(default=None, min_length=1)

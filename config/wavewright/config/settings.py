@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
 from wavewright.config.documents import Document, read_bytes, read_faulty_document
 from wavewright.config.environment import (
@@ -49,18 +49,15 @@ from wavewright.config.sources import (
     combine_errors,
     pointer_keys,
 )
-from wavewright.config.value_types import JournalLocation, PublicUrl, Seconds, is_url
+from wavewright.config.value_types import JournalLocation, PublicUrl, Seconds, SettingsModel, is_url
 
 FILE_NAMES = ("wavewright.yaml", "wavewright.yml")
 M = TypeVar("M", bound=BaseModel)
 _LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=20)
 
 
-class SettingsFile(BaseModel):
+class SettingsFile(SettingsModel):
     """What `wavewright.yaml` may hold; every field may be absent."""
-
-    # Built at first use: without a settings file and variables there is nothing to validate.
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     version: Literal[1] = 1
     """Version of this format."""

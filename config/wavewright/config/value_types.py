@@ -13,7 +13,14 @@ import re
 from typing import Annotated, Final, TypeAlias
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+
+class SettingsModel(BaseModel):
+    """A part of the settings: strict, and built at its first use, since most runs need few parts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
 
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
