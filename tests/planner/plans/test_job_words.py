@@ -129,6 +129,10 @@ def test_a_time_of_day_is_named_in_whatever_way_it_is_written(
     [
         ("before noon", 12, True),
         ("until 5 pm", 17, True),
+        ("ab 17.30 Uhr", 17, True),
+        ("ab 17.30 Uhr", 30, True),
+        ("from 9.15 to 17.45 o'clock", 17, True),
+        ("over 17.30 EUR", 30, False),
         ("on Mondays", 1, True),
         ("on Mondays", 2, False),
         ("over 12.50 EUR", 12, False),

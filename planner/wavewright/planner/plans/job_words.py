@@ -54,11 +54,11 @@ class JobWords:
         self._names = {token for token in tokens if _LETTER.match(token)}
         times = [*_CLOCK_TIME.finditer(said)]
         self._clock_times = {*map(_clock_time, times)}
-        self._hours_and_weekdays = {
-            float(_clock_time(time)[0]) for time in times if not _may_be_figure(time)
+        self._parts_of_times = {
+            float(part) for time in times if not _may_be_figure(time) for part in _clock_time(time)
         }
         for word in words:
-            self._hours_and_weekdays |= _WEEKDAYS.get(_stem(word), frozenset())
+            self._parts_of_times |= _WEEKDAYS.get(_stem(word), frozenset())
         self._lengths = {*map(_length, _LENGTH.finditer(said))}
         self._stems = {_stem(word) for word in words} | {*_SIGNS.findall(said)}
         self._stems |= {_stem(measure["unit"]) for measure in measures}
@@ -79,10 +79,10 @@ class JobWords:
         }
 
     def names_figure(self, figure: float) -> bool:
-        """Whether a figure names a quantity of the job, or is how a time counts a named hour or weekday:
-        17 of `5 pm`.
+        """Whether a figure names a quantity of the job, or is how a time counts what is named: 17 and
+        30 of `5.30 pm`, 1 of `Monday`.
         """
-        return self.names_quantity(figure) or figure in self._hours_and_weekdays
+        return self.names_quantity(figure) or figure in self._parts_of_times
 
     def names_quantity(self, figure: float) -> bool:
         """Whether a figure is among them, or is as many days or hours as a period that is named: 14 of
@@ -296,8 +296,8 @@ def _clock_time(time: re.Match[str]) -> tuple[int, str]:
 
 
 def _may_be_figure(time: re.Match[str]) -> bool:
-    """Whether a time of day may be a figure as well: `9.30`."""
-    return time["mark"] == "." and time["half"] is None
+    """Whether a time of day may be a figure as well: `9.30`, and not `9.30 Uhr`."""
+    return time["mark"] == "." and time["half"] is None and time["clock"] is None
 
 
 def _length(period: re.Match[str]) -> float:
@@ -382,7 +382,8 @@ _CLOCK_TIME: Final = re.compile(
     rf"""
     (?<!\w)(?<!\d[:.,])
     (?:(?P<hour>\d{{1,2}})
-        (?:(?P<mark>[:.])(?P<minute>[0-5]\d)(?::00)?(?:\s?(?P<half>[ap])\.?m\b\.?)?
+        (?:(?P<mark>[:.])(?P<minute>[0-5]\d)(?::00)?
+            (?:\s?(?P<half>[ap])\.?m\b\.?|(?P<clock>\s?(?:o['’]?clock|uhr)\b))?
         |\s?(?P<half_day>[ap])\.?m\b\.?
         |\s(?:o['’]?clock|uhr)\b)
     |(?P<word>{"|".join(_HOURS_OF_WORDS)}))
