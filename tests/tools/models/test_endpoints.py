@@ -60,6 +60,21 @@ def test_an_address_of_the_environment_is_the_default_models(model: str) -> None
     assert endpoint.is_foreign
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://here:1/v1/",
+        " http://here:1/v1\n",
+        "http://here:1/v1/chat/completions",
+        "http://here:1/v1/chat/completions/",
+    ],
+)
+def test_an_address_is_read_as_it_is_copied(url: str) -> None:
+    endpoint = find_endpoint("vllm:m", settings("vllm:m", url=url), {})
+
+    assert endpoint.url == "http://here:1/v1"
+
+
 def test_an_address_without_a_key_gets_none_of_the_others() -> None:
     endpoint = find_endpoint(
         "openai-chat:m", settings("openai-chat:m", url="http://here/v1"), OTHERS

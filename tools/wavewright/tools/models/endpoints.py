@@ -175,7 +175,7 @@ def find_endpoint(model: str, settings: Settings, environment: Mapping[str, str]
         )
     own_url = _configured_url(provider, settings)
     if own_url is not None:
-        if not own_url.startswith(("http://", "https://")):
+        if not own_url.strip().startswith(("http://", "https://")):
             # Not quoted: an address may hold a password.
             raise ModelConfigError(
                 "the base URL is no address: it begins with neither http:// nor https://",
@@ -240,8 +240,10 @@ def _provider_key(provider: str, settings: Settings, environment: Mapping[str, s
 
 
 def _library_url(url: str, provider: str) -> str:
-    """Return an address as the provider's library wants it: Anthropic's adds the version itself."""
-    bare = url.rstrip("/")
+    """Return an address as the provider's library wants it: Anthropic's adds the version itself, and
+    all add what is asked for there.
+    """
+    bare = url.strip().rstrip("/").removesuffix("/chat/completions")
     return bare.removesuffix("/v1") if provider == "anthropic" else bare
 
 
