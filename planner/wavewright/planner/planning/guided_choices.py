@@ -367,10 +367,12 @@ class GuidedPlan:
         """
         if view_of(slot.wanted).kind != "array":
             return False
-        outputs = [signature.output_schema for signature in self._signatures.values()]
-        lists = [part for part in outputs if view_of(part).kind == "array"]
-        fits = (self._types.incompatibility(part, slot.wanted) is None for part in lists)
-        return bool(references) or any(fits)
+        outputs = (signature.output_schema for signature in self._signatures.values())
+        return bool(references) or any(
+            view_of(output).kind == "array"
+            and self._types.incompatibility(output, slot.wanted) is None
+            for output in outputs
+        )
 
     def _asked(self, name: str) -> JsonSchema:
         """Return the schema of what a question is to answer, or of its words."""
