@@ -89,7 +89,7 @@ _PERIOD_OF: Final[Mapping[Figure, Period]] = {
     "current_price": "latest",
 }
 """Every other figure is of all prices."""
-_PERCENT: Final[frozenset[Figure]] = _RETURNS | {"volatility", "max_drawdown"}
+_PERCENT: Final[frozenset[Figure]] = frozenset({*_RETURNS, "volatility", "max_drawdown"})
 _WITHOUT_DIRECTION: Final[frozenset[Figure]] = frozenset(
     {"volatility", "current_price", "beta", "correlation"}
 )

@@ -108,7 +108,7 @@ def read_csv_table(content: bytes, file: str, named: PriceColumnNames | None = N
         ) from error
     named_currencies = filter(None, map(CURRENCY_LINE.fullmatch, lines))
     currency = next((line["unit"] for line in named_currencies), None)
-    notes = []
+    notes = list[str]()
     if encoding != "utf-8-sig":
         shown = encoding.upper().replace("CP", "Windows-")
         notes.append(f"{file}: read as {shown}: it is not UTF-8")

@@ -17,8 +17,7 @@ import types
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Flag
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 from typing import Annotated, Any, Generic, Union, cast, get_args, get_origin
 
 import typing_extensions
@@ -249,11 +248,10 @@ class _SchemaGenerator(GenerateJsonSchema):
     def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchema:
         """Describe flags by their bits: any of them may be set."""
         if issubclass(schema["cls"], Flag):
-            return {
-                "type": "integer",
-                "minimum": 0,
-                "maximum": reduce(or_, schema["members"]).value,
-            }
+            bits = 0
+            for member in schema["members"]:
+                bits |= member.value
+            return {"type": "integer", "minimum": 0, "maximum": bits}
         return super().enum_schema(schema)
 
     def encode_default(self, dft: Any) -> Any:
