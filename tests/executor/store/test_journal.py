@@ -20,6 +20,7 @@ from wavewright.executor.events.types import (
     ItemFinished,
     Noted,
     PlanAccepted,
+    RetryOf,
     RunFinished,
     StepFinished,
 )
@@ -239,6 +240,20 @@ async def test_achieved_runs_of_a_job_are_found_by_its_name_and_file(journal: Jo
 
     assert await listed(None, 2) == ["run-7", "run-5"]
     assert await listed("run-5", 2) == ["run-1"]
+
+
+async def test_retries_of_a_run_are_found_by_the_first_of_their_chain(journal: Journal) -> None:
+    first, other = RunId("run-1"), RunId("run-2")
+    retried = {"run-3": (first, first), "run-4": (other, other), "run-5": (RunId("run-3"), first)}
+    for run in (first, other):
+        await journal.append(run, [run_started(run)])
+    for name, (donor, origin) in retried.items():
+        begun = replace(run_started(RunId(name)), retry=RetryOf(donor, origin))
+        await journal.append(RunId(name), [begun])
+
+    assert [row.run for row in await journal.list_retries(first)] == ["run-5", "run-3"]
+    before = await journal.list_retries(first, before=RunId("run-5"))
+    assert [row.run for row in before] == ["run-3"]
 
 
 async def test_a_run_that_has_not_ended_is_listed_with_the_steps_of_its_plan(

@@ -145,7 +145,9 @@ def _has_all_answers(context: RunContext, plan: Plan) -> bool:
     from wavewright.engine.run.retry import retry_outlook
 
     donors = [context.donor, *context.donors_before]
-    steps = retry_outlook(context.request.retry, donors, context.tools)
+    steps = retry_outlook(
+        context.request.retry, donors, context.tools, others=context.other_retries
+    )
     taken_over = {step.step for step in steps if step.fate == "reused"}
     for step in plan.steps:
         asks = step.tool == ASK_PERSON

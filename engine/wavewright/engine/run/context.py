@@ -169,6 +169,8 @@ class RunContext:
     """The run that this one repeats, if it is a retry."""
     donors_before: tuple[RunState, ...] = ()
     """The runs that the donor repeats in its turn, the newest first."""
+    other_retries: tuple[RunState, ...] = ()
+    """Other retries of the first run that is repeated: their writes are not repeated either."""
     retry: RetryOf | None = None
     draft: PlanDraft | None = None
     """The plan as its author wrote it, until it is accepted."""

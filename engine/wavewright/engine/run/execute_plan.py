@@ -17,7 +17,7 @@ from wavewright.engine.run.permits import permitted_tools
 from wavewright.engine.run.ports import Attempt, Means, People
 from wavewright.executor import Event, Execution, RunState, execute, fold
 from wavewright.executor.run.ports import DrainSignal
-from wavewright.executor.run.rules import ReuseSource, RunSoFar
+from wavewright.executor.run.rules import ReuseSource, RunSoFar, family_of_retry
 from wavewright.reviewer import make_verifier
 from wavewright.reviewer.review.results import run_instant
 from wavewright.tools import Tool
@@ -135,7 +135,8 @@ def _donor(context: PlannedContext) -> ReuseSource | None:
         chain.append(RunSoFar(state.run, state, changed))
     if not chain:
         return None
-    return ReuseSource(tuple(chain), frozenset(retry.anew), frozenset(retry.again))
+    family = family_of_retry(chain, context.other_retries)
+    return ReuseSource(tuple(chain), frozenset(retry.anew), frozenset(retry.again), family)
 
 
 def changed_tools(state: RunState, tools: Mapping[str, Tool]) -> frozenset[str]:

@@ -24,7 +24,7 @@ from wavewright.engine.run.recording import pending_draft
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
 from wavewright.executor import Journal, RunStarted, RunState, fold
 from wavewright.executor.events.types import RetryOf
-from wavewright.planner import Goal, JsonObject, Plan, PlanGraph, StepId, as_object
+from wavewright.planner import Goal, JsonObject, Plan, PlanGraph, RunId, StepId, as_object
 from wavewright.planner.plans.goal_resolution import rendered_goal
 from wavewright.planner.plans.graph import superseded_before
 
@@ -80,6 +80,7 @@ async def _resumed(
         state=state,
         donor=donor,
         donors_before=await runs_repeated_by(donor, attempt.journal),
+        other_retries=await other_retries(donor, attempt.journal, before=state.run),
         retry=retry,
     )
     waves = target_waves(state)
@@ -110,11 +111,10 @@ async def _retried(
     if draft is not None:
         # Saved, so that no planner replaces the plan that is repeated.
         draft = replace(draft, is_saved=True)
-    earlier = donor.started.retry
     retry = RetryOf(
         run=retried.run,
         # Keys of writes are those of the first run of the chain, so that servers know the calls.
-        origin=retried.run if earlier is None else earlier.origin,
+        origin=_first_run(donor),
         anew=steps_to_repeat(donor, retried.start),
         again=steps_called_again(donor, retried.again),
         only_failed=retried.only_failed,
@@ -126,6 +126,7 @@ async def _retried(
         draft=draft,
         donor=donor,
         donors_before=await runs_repeated_by(donor, attempt.journal),
+        other_retries=await other_retries(donor, attempt.journal),
         retry=retry,
     )
 
@@ -152,6 +153,29 @@ async def runs_repeated_by(donor: RunState | None, journal: Journal) -> tuple[Ru
         if donor.started is not None:
             runs.append(donor)
     return tuple(runs)
+
+
+async def other_retries(
+    donor: RunState | None, journal: Journal, *, before: RunId | None = None
+) -> tuple[RunState, ...]:
+    """Return the retries of the first run that a retry repeats, without the donor, the newest first.
+
+    Args:
+        donor: The run that the retry repeats.
+        journal: Where the runs are.
+        before: The retry, where it has begun: later ones are left out.
+    """
+    if donor is None or donor.started is None:
+        return ()
+    rows = await journal.list_retries(_first_run(donor), before=before)
+    return tuple([fold(await journal.load(row.run)) for row in rows if row.run != donor.run])
+
+
+def _first_run(donor: RunState) -> RunId:
+    """Return the first of the chain of runs that a retry of a run repeats."""
+    assert donor.started is not None
+    retry = donor.started.retry
+    return donor.started.run if retry is None else retry.origin
 
 
 def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -21,7 +21,7 @@ from wavewright.engine.run.read_job import steps_called_again, steps_to_repeat
 from wavewright.engine.run.target_waves import target_waves
 from wavewright.executor import Event, ItemFinished, RunFinished, RunState, StepFinished, fold
 from wavewright.executor.events.state import SUCCESSES, is_of_call, step_ids
-from wavewright.executor.run.rules import RunSoFar, is_unclear
+from wavewright.executor.run.rules import RunSoFar, family_of_retry, is_unclear
 from wavewright.planner import (
     Goal,
     Json,
@@ -159,7 +159,11 @@ class RetriedStep:
 
 
 def retry_outlook(
-    request: RetryRequest, donors: Sequence[RunState], tools: Mapping[str, Tool]
+    request: RetryRequest,
+    donors: Sequence[RunState],
+    tools: Mapping[str, Tool],
+    *,
+    others: Sequence[RunState] = (),
 ) -> tuple[RetriedStep, ...]:
     """Return what becomes of each step, in the order of the plan: that of the run, or where its plan
     was refused, of the newest that it repeats; empty where none had one.
@@ -168,6 +172,7 @@ def retry_outlook(
         request: The retry.
         donors: The run that is repeated, then those that it repeats in its turn.
         tools: The present tools of the plan.
+        others: Other retries of the first run that is repeated, whose writes are not repeated.
     """
     newest = donors[0]
     plan = first_plan(donors)
@@ -177,7 +182,7 @@ def retry_outlook(
     again = frozenset(steps_called_again(newest, request.again))
     read_anew = _steps_that_read(plan, _changed_inputs(request, newest))
     runs = [RunSoFar(state.run or request.run, state) for state in donors]
-    outlook = _Outlook(request, runs, tools, anew, again)
+    outlook = _Outlook(request, runs, family_of_retry(runs, others), tools, anew, again)
     steps = list[RetriedStep]()
     called = set[StepId]()
     graph = PlanGraph.of(plan)
@@ -207,6 +212,8 @@ class _Outlook:
 
     request: RetryRequest
     runs: Sequence[RunSoFar]
+    family: Sequence[RunSoFar]
+    """These, and the other retries of the first of them."""
     tools: Mapping[str, Tool]
     anew: frozenset[StepId]
     again: frozenset[StepId]
@@ -220,7 +227,7 @@ class _Outlook:
         """
         if step.id in self.anew:
             return "called", f"--from {self.request.start}"
-        if any(name in self.anew for _, name in self._places(step.id)):
+        if any(name in self.anew for _, name in _places(step.id, self.runs)):
             return (
                 "called",
                 f"as {self.request.start}, where a patch replaces it: --from names that",
@@ -254,7 +261,7 @@ class _Outlook:
 
     def _is_unclear(self, step: StepId) -> bool:
         """Whether a call of the step was begun, and it is not known whether it took effect."""
-        for state, name in self._places(step):
+        for state, name in _places(step, self.family):
             endings: list[StepFinished | ItemFinished] = [*state.items.get(name, {}).values()]
             endings += _endings_of(state, name)
             if any(begun == name for begun, _ in state.begun) or any(map(is_unclear, endings)):
@@ -263,17 +270,11 @@ class _Outlook:
                 return False
         return False
 
-    def _places(self, step: StepId) -> Iterator[tuple[RunState, StepId]]:
-        """Yield the runs with the step, and those that patches put in its place; the newest first."""
-        for run in self.runs:
-            for name in run.line_of(step):
-                yield run.state, name
-
     def _succeeded_in(self, step: Step, *, writes: bool) -> tuple[RunId | None, str | None] | None:
         """Return the run that a step succeeded in, with how many of its items did not; None where
         it did in none whose code it still has.
         """
-        for state, name in self._places(step.id):
+        for state, name in _places(step.id, self.family if writes else self.runs):
             if not writes and step.tool in self._changed_tools(state):
                 return None
             for ended in _endings_of(state, name):
@@ -287,6 +288,13 @@ class _Outlook:
                     f"its items that have not succeeded; {done} did in run {state.run}",
                 )
         return None
+
+
+def _places(step: StepId, runs: Iterable[RunSoFar]) -> Iterator[tuple[RunState, StepId]]:
+    """Yield runs with a step, and with those that patches put in its place; the newest first."""
+    for run in runs:
+        for name in run.line_of(step):
+            yield run.state, name
 
 
 def _endings_of(state: RunState, step: StepId) -> list[StepFinished]:

@@ -8,7 +8,7 @@ its test, in `docs/explanation/semantics.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -174,6 +174,10 @@ class ReuseSource:
     """Steps whose calls are always made."""
     again: frozenset[StepId] = frozenset()
     """Steps whose calls are made again: of a write only those whose outcome is unclear."""
+    family: tuple[RunSoFar, ...] = ()
+    """The runs whose writes are not repeated, the newest first: all retries of the first run, and
+    that run; the chain where it is empty.
+    """
 
     @property
     def origin(self) -> RunId:
@@ -223,13 +227,32 @@ class ReuseSource:
         its place is that step again.
         """
         # A step that was called anew has the key of the run that did so.
-        runs = [retried.run for retried in self.chain]
         writes = _tool_of(call).signature.writes
-        for retried in self.chain:
+        # What has taken effect has done so, whichever retry did it: see "Retried" in
+        # docs/explanation/semantics.md.
+        donors = (self.family or self.chain) if writes else self.chain
+        runs = [retried.run for retried in donors]
+        for retried in donors:
             if not writes and call.step.tool in retried.changed:
                 return
             for newer in retried.line_of(step):
                 yield from _past_call(retried, call, newer, runs)
+
+
+def family_of_retry(
+    chain: Sequence[RunSoFar], other_retries: Iterable[RunState]
+) -> tuple[RunSoFar, ...]:
+    """Return the runs that a retry repeats and the other retries of the first of them, the newest
+    first.
+    """
+    known = {donor.run for donor in chain}
+    others = (RunSoFar(state.run, state) for state in other_retries if state.run is not None)
+    family = [*chain, *(other for other in others if other.run not in known)]
+    return tuple(sorted(family, key=_began, reverse=True))
+
+
+def _began(run: RunSoFar) -> float:
+    return 0.0 if run.state.started is None else run.state.started.at
 
 
 @dataclass(frozen=True, slots=True)

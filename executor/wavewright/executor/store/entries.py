@@ -108,6 +108,11 @@ def goal_label(job: str, origin: str) -> RunLabel:
     return RunLabel("goal", f"{origin[-300:]}\n{job[:200]}")
 
 
+def retry_label(origin: RunId) -> RunLabel:
+    """Return the label of the runs that retry a run, directly or through others."""
+    return RunLabel("retry", origin)
+
+
 def event_labels(event: Event) -> Iterator[RunLabel]:
     """Yield what an event tells of its run, by which lists of runs are filtered."""
     yield from (label for label in _labels(event) if label.value)
@@ -119,6 +124,8 @@ def _labels(event: Event) -> Iterator[RunLabel]:
             yield RunLabel("model", event.use.model)
         case RunStarted():
             yield goal_label(event.job, str(event.goal.get("origin", "")))
+            if event.retry is not None:
+                yield retry_label(event.retry.origin)
             yield RunLabel("template", str(event.goal.get("name", "")))
             tags = event.goal.get("output_tags")
             yield from (

@@ -15,7 +15,7 @@ from typing import Final
 
 from wavewright.executor.events.state import step_ids
 from wavewright.executor.events.types import Event
-from wavewright.executor.store.entries import goal_label
+from wavewright.executor.store.entries import goal_label, retry_label
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.journal import (
     REVIEWED_STATUSES,
@@ -37,6 +37,9 @@ from wavewright.executor.store.leases import (
 )
 from wavewright.executor.store.transaction import Row, Statements, StoreTransaction
 from wavewright.planner import RunId, StepKey, as_object
+
+MOST_RETRIES: Final = 1_000
+"""Retries of one run that are looked at; those that were begun last."""
 
 
 async def load(transaction: StoreTransaction, run: RunId, after: int = 0) -> list[Event]:
@@ -119,6 +122,14 @@ async def list_achieved(
         before=before,
         limit=limit,
     )
+
+
+async def list_retries(
+    transaction: StoreTransaction, *, origin: RunId, before: RunId | None
+) -> list[RunRow]:
+    """Return the runs that retry a run, directly or through others, the newest first."""
+    labels = [retry_label(origin)]
+    return await list_newest_runs(transaction, labels=labels, before=before, limit=MOST_RETRIES)
 
 
 async def list_newest_runs(

@@ -19,8 +19,8 @@ from wavewright.engine import (
     Wavewright,
 )
 from wavewright.executor.store.errors import RunNotFound
-from wavewright.planner.types import Json
-from wavewright.tools import Tool, make_tool
+from wavewright.planner.types import Json, as_list
+from wavewright.tools import Tool, ToolError, make_tool
 
 pytestmark = pytest.mark.anyio
 
@@ -117,6 +117,57 @@ async def test_a_retry_whose_answers_are_all_there_needs_no_person(journal: Path
         again = await alone.retry(first.id)
 
     assert (again.result, paid) == ("ann", ["ann"])
+
+
+class Cashier:
+    """Charges, which fails for some: without an effect, or nobody knows."""
+
+    def __init__(self) -> None:
+        self.charged = list[str]()
+        self.error: Exception | None = None
+
+    def charge(self, who: str) -> str:
+        """Charge somebody."""
+        if self.error is not None and who == "b":
+            raise self.error
+        self.charged.append(who)
+        return who
+
+
+@pytest.mark.parametrize("options", [{}, {"failed": True}, {"set": {"who": ["b", "a"]}}])
+async def test_two_retries_of_one_run_charge_once(journal: Path, options: dict[str, Any]) -> None:
+    cashier = Cashier()
+    cashier.error = ToolError("refused")
+    async with Wavewright(
+        tools=[make_tool(cashier.charge, effects=["write"])], journal=journal
+    ) as ww:
+        plan = ww.new_plan("Charge", {"who": ["a", "b"]})
+        plan = plan.step("c", "charge", {"who": "${item}"}, for_each="${inputs.who}")
+        first = await ww.run(plan.returns("${steps.c}"))
+        cashier.error = None
+
+        retries = [await ww.retry(first.id, **options) for _ in range(2)]
+
+    assert [sorted(map(str, as_list(retry.result))) for retry in retries] == 2 * [["a", "b"]]
+    assert sorted(cashier.charged) == ["a", "b"]
+
+
+async def test_what_another_retry_may_have_charged_is_left(journal: Path) -> None:
+    cashier = Cashier()
+    cashier.error = ToolError("refused")
+    async with Wavewright(
+        tools=[make_tool(cashier.charge, effects=["write"])], journal=journal
+    ) as ww:
+        plan = ww.new_plan().step("c", "charge", {"who": "b"}).returns("${steps.c}")
+        first = await ww.run(plan)
+        cashier.error = ToolError("the line broke", is_unclear=True)
+        await ww.retry(first.id)
+        cashier.error = None
+
+        left = await ww.retry(first.id)
+        again = await ww.retry(first.id, again=["c"])
+
+    assert (left.status, again.result, cashier.charged) == ("not_achieved", "b", ["b"])
 
 
 async def test_a_retry_may_begin_at_a_step_with_other_inputs(

@@ -25,7 +25,7 @@ from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.permits import read_permits
 from wavewright.engine.run.project.tools import tools_of_plan
-from wavewright.engine.run.read_job import runs_repeated_by
+from wavewright.engine.run.read_job import other_retries, runs_repeated_by
 from wavewright.engine.run.retry import first_plan, outlook_lines, retry_of_run, retry_outlook
 from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.requested_jobs import job_of_run
@@ -121,18 +121,22 @@ def show_retry(request: RunRequest, *, as_outcome: bool, is_silent: bool) -> Non
         return
     assert request.retry is not None
     settings = project_settings()
-    donors = anyio.run(_load_donors, request.retry.run, settings)
+    donors, others = anyio.run(_load_donors, request.retry.run, settings)
     plan = first_plan(donors)
     tools: Mapping[str, Tool] = {} if plan is None else tools_of_plan(plan, settings)
-    lines = outlook_lines(request.retry.run, retry_outlook(request.retry, donors, tools))
+    steps = retry_outlook(request.retry, donors, tools, others=others)
+    lines = outlook_lines(request.retry.run, steps)
     if as_outcome:
         print_lines(lines)
     else:
         print_aside("\n".join(map(printable, lines)))
 
 
-async def _load_donors(run: RunId, settings: Settings) -> list[RunState]:
-    """Return a run and those that it repeats, the newest first."""
+async def _load_donors(
+    run: RunId, settings: Settings
+) -> tuple[list[RunState], tuple[RunState, ...]]:
+    """Return a run and those that it repeats, the newest first, and the other retries of the first."""
     async with open_journal(settings) as journal:
         newest = fold(await journal.load(run))
-        return [newest, *await runs_repeated_by(newest, journal)]
+        donors = [newest, *await runs_repeated_by(newest, journal)]
+        return donors, await other_retries(newest, journal)
