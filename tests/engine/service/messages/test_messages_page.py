@@ -40,7 +40,7 @@ def test_every_field_of_a_message_stands_in_its_section(model: type[Payload]) ->
 
 
 def test_every_field_of_the_envelope_is_described() -> None:
-    assert [name for name in Envelope.model_fields if f"| `{name}` |" not in PAGE] == []
+    assert [name for name in Envelope.model_fields if f"\n- `{name}`: " not in PAGE] == []
 
 
 def test_every_status_is_described() -> None:
@@ -51,9 +51,9 @@ def test_every_status_is_described() -> None:
 
 
 def test_every_kind_of_refusal_is_described_and_no_other() -> None:
-    _, table = PAGE.split("| kind | what is wrong |\n|---|---|\n")
+    _, listed = PAGE.split("which begins with one of these kinds:\n\n")
 
-    kinds = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", table, re.MULTILINE)
+    kinds = re.findall(r"^- (`\w+`(?:, `\w+`)*): ", listed.split("\n\n")[0], re.MULTILINE)
     assert sorted(re.findall(r"\w+", " ".join(kinds))) == sorted(get_args(RejectionKind))
 
 
