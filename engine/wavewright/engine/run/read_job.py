@@ -73,14 +73,15 @@ async def _resumed(
     if retry is not None:
         # What the run before has done is taken over by this attempt as well.
         donor = fold(await attempt.journal.load(retry.run))
+    donors_before = await runs_repeated_by(donor, attempt.journal)
     goal = goal_with_answers(goal_with_feedback(state), state)
     context = RunContext(
         request,
         as_requested(goal, request, settings),
         state=state,
         donor=donor,
-        donors_before=await runs_repeated_by(donor, attempt.journal),
-        other_retries=await other_retries(donor, attempt.journal, before=state.run),
+        donors_before=donors_before,
+        other_retries=await other_retries(donor, donors_before, attempt.journal, before=state.run),
         retry=retry,
     )
     waves = target_waves(state)
@@ -120,13 +121,14 @@ async def _retried(
         only_failed=retried.only_failed,
         by=request.by,
     )
+    donors_before = await runs_repeated_by(donor, attempt.journal)
     return RunContext(
         request,
         as_requested(goal, request, settings),
         draft=draft,
         donor=donor,
-        donors_before=await runs_repeated_by(donor, attempt.journal),
-        other_retries=await other_retries(donor, attempt.journal),
+        donors_before=donors_before,
+        other_retries=await other_retries(donor, donors_before, attempt.journal),
         retry=retry,
     )
 
@@ -156,19 +158,26 @@ async def runs_repeated_by(donor: RunState | None, journal: Journal) -> tuple[Ru
 
 
 async def other_retries(
-    donor: RunState | None, journal: Journal, *, before: RunId | None = None
+    donor: RunState | None,
+    donors_before: Sequence[RunState],
+    journal: Journal,
+    *,
+    before: RunId | None = None,
 ) -> tuple[RunState, ...]:
-    """Return the retries of the first run that a retry repeats, without the donor, the newest first.
+    """Return the retries of the first run that a retry repeats, but those that it repeats, the newest
+    first.
 
     Args:
         donor: The run that the retry repeats.
+        donors_before: The runs that the donor repeats in its turn.
         journal: Where the runs are.
         before: The retry, where it has begun: later ones are left out.
     """
     if donor is None or donor.started is None:
         return ()
     rows = await journal.list_retries(_first_run(donor), before=before)
-    return tuple([fold(await journal.load(row.run)) for row in rows if row.run != donor.run])
+    repeated = {state.run for state in (donor, *donors_before)}
+    return tuple([fold(await journal.load(row.run)) for row in rows if row.run not in repeated])
 
 
 def _first_run(donor: RunState) -> RunId:

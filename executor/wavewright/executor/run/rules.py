@@ -245,10 +245,8 @@ def family_of_retry(
     """Return the runs that a retry repeats and the other retries of the first of them, the newest
     first.
     """
-    known = {donor.run for donor in chain}
-    others = (RunSoFar(state.run, state) for state in other_retries if state.run is not None)
-    family = [*chain, *(other for other in others if other.run not in known)]
-    return tuple(sorted(family, key=_began, reverse=True))
+    others = [RunSoFar(state.run, state) for state in other_retries if state.run is not None]
+    return tuple(sorted([*chain, *others], key=_began, reverse=True))
 
 
 def _began(run: RunSoFar) -> float:

@@ -38,7 +38,7 @@ from wavewright.executor.store.leases import (
 from wavewright.executor.store.transaction import Row, Statements, StoreTransaction
 from wavewright.planner import RunId, StepKey, as_object
 
-MOST_RETRIES: Final = 1_000
+_MOST_RETRIES: Final = 1_000
 """Retries of one run that are looked at; those that were begun last."""
 
 
@@ -129,7 +129,7 @@ async def list_retries(
 ) -> list[RunRow]:
     """Return the runs that retry a run, directly or through others, the newest first."""
     labels = [retry_label(origin)]
-    return await list_newest_runs(transaction, labels=labels, before=before, limit=MOST_RETRIES)
+    return await list_newest_runs(transaction, labels=labels, before=before, limit=_MOST_RETRIES)
 
 
 async def list_newest_runs(

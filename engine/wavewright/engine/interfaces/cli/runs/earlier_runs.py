@@ -138,5 +138,5 @@ async def _load_donors(
     """Return a run and those that it repeats, the newest first, and the other retries of the first."""
     async with open_journal(settings) as journal:
         newest = fold(await journal.load(run))
-        donors = [newest, *await runs_repeated_by(newest, journal)]
-        return donors, await other_retries(newest, journal)
+        before = await runs_repeated_by(newest, journal)
+        return [newest, *before], await other_retries(newest, before, journal)
