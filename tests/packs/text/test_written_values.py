@@ -78,3 +78,9 @@ def test_a_sign_of_several_countries_names_no_currency() -> None:
         None,
         None,
     ]
+
+
+@pytest.mark.parametrize("text", ["1" + " " * 100_000 + "x", "(1" + " " * 100_000, "1 " * 100_000])
+def test_long_runs_of_blanks_are_read_in_one_pass(text: str) -> None:
+    assert bare_number(text).split() == text.split()
+    assert currency_beside(text) is None

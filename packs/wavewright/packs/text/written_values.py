@@ -53,7 +53,7 @@ def bare_number(text: str) -> str:
     """Return a number without the sign of a currency and without marks of thousands that are no
     comma and no point, with any minus as a hyphen before it.
     """
-    amount = _AMOUNT.fullmatch(text)
+    amount = _amount(text)
     if amount is None or (amount["minus"] == "(") != (amount["end"] == ")"):
         return _MARKS_OF_THOUSANDS.sub("", text)
     is_negative = amount["minus"] or amount["inner"] or amount["end"]
@@ -62,9 +62,14 @@ def bare_number(text: str) -> str:
 
 def currency_beside(text: str) -> str | None:
     """Return the currency whose sign stands beside a number, where it is that of one country."""
-    amount = _AMOUNT.fullmatch(text)
+    amount = _amount(text)
     sign = None if amount is None else amount["before"] or amount["after"]
     return CURRENCY_SIGNS.get(sign or "") or None
+
+
+def _amount(text: str) -> re.Match[str] | None:
+    # Of long runs of blanks the pattern would try each part.
+    return _AMOUNT.fullmatch(" ".join(text.split()))
 
 
 def in_plain_digits(number: str, *, has_decimal_comma: bool) -> str:
