@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.crash.run_size import volume
 from wavewright.packs.knowledge.chunking import (
+    HEADING,
     TextDocument,
     chunks_of,
     defined_terms,
@@ -162,3 +163,10 @@ def test_a_title_with_a_number_in_a_plain_text_is_no_part_of_the_sentence_below(
     *_, last = sentence_spans(item)
     assert item[last.start : last.end].rsplit(maxsplit=1)[-1] == "Four"
     assert item[last.start :].startswith("Write to")
+
+
+def test_a_heading_with_a_long_run_of_blanks_is_read_in_one_pass() -> None:
+    heading = HEADING.fullmatch("# a" + " " * 100_000 + "b ##")
+
+    assert heading is not None
+    assert heading["text"].split() == ["a", "b"]

@@ -42,7 +42,7 @@ _SUFFIXES = _HTML | {".md", ".markdown"}
 _NAME = re.compile(
     r"(?P<date>\d{4}-\d{2}-\d{2})(?!\d)(?:[_-](?P<code>[A-Za-z0-9.^=]+)(?=[_-]|\Z))?[_ -]?(?P<title>.*)"
 )
-_FIELD = re.compile(r"([A-Za-z_]+)\s*:\s*(.*?)\s*")
+_FIELD = re.compile(r"([A-Za-z_]+)\s*:\s*+(.*\S|)\s*")
 _DATE_NAMES = frozenset({"date", "dc.date", "dcterms.date", "article:published_time", "pubdate"})
 _CODE_NAMES = frozenset({"code", "symbol", "ticker"})
 _FRONT_NAMES = _CODE_NAMES | {"date"}

@@ -37,7 +37,7 @@ from wavewright.packs.extraction.kinds import KINDS, kind_of_word, type_of_kind,
 from wavewright.packs.extraction.prose import NO_READER, ProseReader
 from wavewright.packs.knowledge.models import Chunk, KnownName
 
-HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<text>.+?)[ \t]*#*[ \t]*")
+HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<text>.(?:.*?\S)??)[ \t]*+#*+[ \t]*+")
 _FENCE: Final = re.compile(r" {0,3}(?:```|~~~)")
 _BLOCK_START: Final = re.compile(r"\s*(?:[-*+•]\s|\d{1,3}[.)]\s|\||#{1,6}\s|>|$)")
 _ROW: Final = re.compile(r"[ \t]*\|")

@@ -35,7 +35,7 @@ _TITLE_WEIGHT: Final = 8.0
 _HTML: Final = (".html", ".htm", ".xhtml")
 _MARKDOWN: Final = (".md", ".markdown")
 _WORD: Final = re.compile(r"\w+")
-_MARKDOWN_TITLE: Final = re.compile(r"^#\s+(.+?)\s*#*$", re.MULTILINE)
+_MARKDOWN_TITLE: Final = re.compile(r"^#\s+(.(?:.*?\S)??)[^\S\n]*+#*+$", re.MULTILINE)
 _STOP_WORDS: Final = frozenset(
     _WORD.findall(
         "a about after all also an and any are as at be because been but by can could did do does for from"
