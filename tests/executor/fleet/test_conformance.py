@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -123,6 +124,34 @@ def test_stubs_that_have_the_tools_answer_change_nothing(
     replaced.now = CallRecorder({}, real=["write", "sort_note"])
 
     assert there.run(case).form == here.run(case).form
+
+
+@pytest.mark.parametrize("case", ["approval", "budget", "patch", "question", "resume", "retry"])
+def test_no_form_of_a_run_depends_on_when_it_ran(case: str, on_replaced: Runners) -> None:
+    here, _ = on_replaced
+    form = here.run(case).form
+    now = time.time()
+
+    instants = [number for number in numbers(form) if abs(number - now) < _DAY_SECONDS]
+
+    assert instants == []
+
+
+_DAY_SECONDS = 86_400.0
+
+
+def numbers(value: Json) -> Iterator[float]:
+    match value:
+        case dict():
+            for part in value.values():
+                yield from numbers(part)
+        case list():
+            for part in value:
+                yield from numbers(part)
+        case int() | float():
+            yield float(value)
+        case _:
+            pass
 
 
 @dataclass(frozen=True)

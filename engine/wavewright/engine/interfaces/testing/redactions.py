@@ -38,7 +38,9 @@ class Redaction:
 
 
 DEFAULT_REDACTIONS = (
-    Redaction("<time>", frozenset({"at", "now", "started", "finished", "accessed"})),
+    Redaction(
+        "<time>", frozenset({"at", "now", "started", "finished", "accessed", "worked_until"})
+    ),
     Redaction("<seconds>", frozenset({"seconds", "step_seconds"})),
     Redaction("<cost>", frozenset({"usd"})),
     Redaction("<run>", frozenset({"run"})),
