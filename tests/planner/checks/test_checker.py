@@ -767,3 +767,30 @@ def test_a_plan_that_was_made_sound_has_no_errors(plan: Plan) -> None:
     found = check(plan, None, TOOLS)
 
     assert [one for one in found if one.severity == "error"] == []
+
+
+def test_an_input_that_is_written_as_a_type_is_told_from_a_value() -> None:
+    plan = Plan.model_validate(
+        {
+            "inputs": {
+                "code": {"type": "string", "default": "GNP"},
+                "days": {"type": "integer"},
+                "box": {"type": "string", "color": "red"},
+                "kinds": {"type": ["string"]},
+            },
+            "let": {"cheap": "${steps.all.filter(p, p.close < inputs.days)}"},
+            "steps": [
+                {"id": "all", "tool": "prices"},
+                {"id": "one", "tool": "price", "params": {"code": "${inputs.code}"}},
+                {"id": "two", "tool": "price", "params": {"code": "${inputs.box}"}},
+                {"id": "few", "tool": "present", "when": "${cheap.size() > 0}"},
+            ],
+            "result": "${cheap}",
+        }
+    )
+    hints = {fault.pointer: fault.hint or "" for fault in check(plan, None, TOOLS)}
+
+    assert hints.keys() == {"/let/cheap", "/steps/1/params/code", "/steps/2/params/code"}
+    assert "has values and no types: write a value, `days: …`" in hints["/let/cheap"]
+    assert "has values and no types: write a value, `code: …`" in hints["/steps/1/params/code"]
+    assert "no types" not in hints["/steps/2/params/code"]

@@ -7,6 +7,7 @@ errors.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -35,7 +36,7 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.let_and_stop import has_joined, in_authors_words, let_values
 from wavewright.planner.plans.uses import plan_texts
-from wavewright.planner.types import StepId
+from wavewright.planner.types import Json, StepId
 
 if TYPE_CHECKING:
     from wavewright.planner.ports.budgets import Allowance
@@ -80,7 +81,43 @@ def check(
         *unanswerable_steps(subject, finished, can_ask=can_ask, can_answer=can_answer),
         *check_budget(subject, allowance, finished, items_done or {}),
     ]
-    return in_file_order(_as_written(diagnostics or lint(subject), plan), plan)
+    told = _with_hints_on_inputs(diagnostics, plan) if diagnostics else lint(subject)
+    return in_file_order(_as_written(told, plan), plan)
+
+
+def _with_hints_on_inputs(diagnostics: Iterable[Diagnostic], plan: Plan) -> Iterable[Diagnostic]:
+    """Yield diagnostics; where a text does not fit and reads an input that is written as the
+    declaration of a type, as other systems have it, the hint says that inputs are values.
+    """
+    declared = [name for name, value in plan.inputs.items() if _is_like_a_declaration(value)]
+    if not declared:
+        yield from diagnostics
+        return
+    texts = {text.pointer: text.text for text in plan_texts(plan)} | _texts_of_names(plan)
+    for diagnostic in diagnostics:
+        text = texts.get(diagnostic.pointer, "") if diagnostic.code in _TYPE_ERRORS else ""
+        read = [name for name in declared if re.search(rf"\binputs\.{name}\b", text)]
+        if read:
+            hint = f"`inputs` has values and no types: write a value, `{read[0]}: …`"
+            yield replace(diagnostic, hint=hint)
+        else:
+            yield diagnostic
+
+
+_TYPE_ERRORS = frozenset({"E304", "E312"})
+_DECLARING = frozenset({"default", "description", "enum", "format", "items", "required", "type"})
+_TYPE_NAMES = frozenset(
+    {"array", "boolean", "date", "datetime", "float", "int", "integer", "list", "number", "object"}
+    | {"str", "string"}
+)
+
+
+def _is_like_a_declaration(value: Json) -> bool:
+    """Whether a value looks like what declares an input elsewhere: `{type: string}`."""
+    if not isinstance(value, dict):
+        return False
+    name = value.get("type")
+    return isinstance(name, str) and name in _TYPE_NAMES and value.keys() <= _DECLARING
 
 
 def _of_calls_to_come(
@@ -174,11 +211,7 @@ def _as_written(diagnostics: Iterable[Diagnostic], plan: Plan) -> Iterable[Diagn
     if not listed or not (plan.let or plan.stop or has_joined(plan)):
         return listed
     texts = {text.pointer: text.text for text in plan_texts(plan)}
-    names = {
-        pointer: text
-        for name, value in let_values(plan).items()
-        for pointer, text in iterate_strings(value, f"/let/{name}")
-    }
+    names = _texts_of_names(plan)
     of_names = [diagnostic for diagnostic in listed if diagnostic.pointer in names]
 
     def is_of_a_name(diagnostic: Diagnostic) -> bool:
@@ -204,6 +237,15 @@ def _as_written(diagnostics: Iterable[Diagnostic], plan: Plan) -> Iterable[Diagn
         for diagnostic in listed
         if not is_of_a_name(diagnostic)
     ]
+
+
+def _texts_of_names(plan: Plan) -> dict[str, str]:
+    """Return the texts of what names of `let` stand for, by their pointers."""
+    return {
+        pointer: text
+        for name, value in let_values(plan).items()
+        for pointer, text in iterate_strings(value, f"/let/{name}")
+    }
 
 
 def check_partial(
