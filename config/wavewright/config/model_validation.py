@@ -199,7 +199,10 @@ def model_faults(
     misspelt = set(_misspelled_fields(findings))
     return list(
         _merge_findings(
-            [finding for finding in findings if finding.missing not in misspelt], value, name
+            [finding for finding in findings if finding.missing not in misspelt],
+            value,
+            model,
+            name,
         )
     )
 
@@ -227,7 +230,7 @@ def _misspelled_fields(findings: Sequence[_Finding]) -> Iterator[tuple[str | int
 
 
 def _merge_findings(
-    findings: Sequence[_Finding], value: JsonValue, name: str
+    findings: Sequence[_Finding], value: JsonValue, model: type[BaseModel], name: str
 ) -> Iterator[DocumentFault]:
     """Yield one fault per place, without those that follow from another finding."""
     by_path: dict[tuple[str | int, ...], list[_Finding]] = {}
@@ -244,7 +247,7 @@ def _merge_findings(
             expected = dict.fromkeys(
                 fault.expected for fault in group if fault.expected is not None
             )
-            yield _wrong_type(path, value, name, [*expected])
+            yield _wrong_type(path, value, model, name, [*expected])
 
 
 def _finding(detail: ErrorDetails, value: JsonValue, model: type[BaseModel], name: str) -> _Finding:
@@ -252,7 +255,7 @@ def _finding(detail: ErrorDetails, value: JsonValue, model: type[BaseModel], nam
     path, node, of_union = _follow_location(detail["loc"], value, missing=kind == "missing")
     expected = _TYPES.get(kind)
     if expected is not None:
-        fault = _wrong_type(path, value, name, [expected])
+        fault = _wrong_type(path, value, model, name, [expected])
     elif kind == "missing":
         fault = _missing(path, value, name)
     elif kind == "extra_forbidden":
@@ -292,13 +295,24 @@ def _follow_location(
 # ------------------------------------------------------------------------------------
 
 
+_MAX_LISTED_FIELDS = 8
+
+
 def _wrong_type(
-    path: tuple[str | int, ...], value: JsonValue, name: str, expected: Sequence[str]
+    path: tuple[str | int, ...],
+    value: JsonValue,
+    model: type[BaseModel],
+    name: str,
+    expected: Sequence[str],
 ) -> DocumentFault:
     node = _node_at(value, path)
     message = f"{node_name(path, value, name)} should be {join_alternatives(expected)}, and is {describe_value(node)}"
     # In a whole document that is of another type there is more to mend than that.
     hint = type_hint(node, expected) if path else None
+    fields = _fields_at(model, path) if hint is None and "an object" in expected else ()
+    if 0 < len(fields) <= _MAX_LISTED_FIELDS:
+        written = ", ".join(f"{field}: …" for field in sorted(fields))
+        hint = f"write an object, of such fields: {{{written}}}"
     return DocumentFault("wrong_type", message, pointer=_pointer(path), hint=hint)
 
 
@@ -315,7 +329,8 @@ def _unknown(
     known = sorted(_fields_at(model, path[:-1]))
     field = str(path[-1])
     message = f"{field!r} is no field of {node_name(path[:-1], value, name)}"
-    hint = suggest_nearest(field, known)
+    meant = _other_names_at(model, path[:-1]).get(field.lower())
+    hint = suggest_nearest(field, known) if meant is None else f"it is called {meant!r} here"
     for length in reversed(range(len(path) - 1)):
         # It is written too deep, as the gates of a plan are in one of its steps.
         if field in _fields_at(model, path[:length]):
@@ -437,16 +452,29 @@ def _pointer(path: Iterable[str | int]) -> str:
 
 def _fields_at(model: type[BaseModel], path: Sequence[str | int]) -> set[str]:
     """Return the names of the fields of all models that are valid at a path."""
-    annotations: list[object] = [model]
-    for key in path:
-        annotations = [inner for annotation in annotations for inner in _inside(annotation, key)]
     names: set[str] = set()
-    for branch in (branch for annotation in annotations for branch in _branches(annotation)):
+    for branch in _types_at(model, path):
         if is_typeddict(branch):
             names |= branch.__annotations__.keys()
         elif isinstance(branch, type) and issubclass(branch, BaseModel):
             names |= {field.alias or name for name, field in branch.model_fields.items()}
     return names
+
+
+def _other_names_at(model: type[BaseModel], path: Sequence[str | int]) -> Mapping[str, str]:
+    """Return what the models that are valid at a path say of `other_names` of their fields."""
+    names: dict[str, str] = {}
+    for branch in _types_at(model, path):
+        names |= getattr(branch, "other_names", {})
+    return names
+
+
+def _types_at(model: type[BaseModel], path: Sequence[str | int]) -> Iterator[object]:
+    annotations: list[object] = [model]
+    for key in path:
+        annotations = [inner for annotation in annotations for inner in _inside(annotation, key)]
+    for annotation in annotations:
+        yield from _branches(annotation)
 
 
 def _inside(annotation: object, key: str | int) -> Iterator[object]:

@@ -61,6 +61,8 @@ def type_hint(value: JsonValue, expected: Sequence[str]) -> str | None:
         return f'put it in quotes: "{json_excerpt(value)}"'
     if isinstance(value, (str, int, float)) and "a list" in expected:
         return f"write a list: [{json_excerpt(value)}]"
+    if isinstance(value, dict) and "a list" in expected:
+        return "write a list, with `- ` before each of its entries"
     if isinstance(value, list) and "an object" in expected:
         return "write an object, with a name for each of its entries: {NAME: …}"
     return None

@@ -794,3 +794,24 @@ def test_an_input_that_is_written_as_a_type_is_told_from_a_value() -> None:
     assert "has values and no types: write a value, `days: …`" in hints["/let/cheap"]
     assert "has values and no types: write a value, `code: …`" in hints["/steps/1/params/code"]
     assert "no types" not in hints["/steps/2/params/code"]
+
+
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        ("${steps.a.output.close}", "steps.a is the output of the step"),
+        ("${{ steps.a.close }}", "one pair of braces is enough: ${…}"),
+        ("{{ steps.a.days }}", "did you mean ${steps.a.days}?"),
+        ("$steps.a.days", "did you mean ${steps.a.days}?"),
+        ("$(steps.a.days)", "did you mean ${steps.a.days}?"),
+        ("steps.a.days", "did you mean ${steps.a.days}?"),
+        ("seven", "'days' takes an integer"),
+    ],
+)
+def test_a_reference_as_other_systems_write_it_is_said_as_plans_do(written: str, hint: str) -> None:
+    reading = {"id": "b", "tool": "price", "params": {"code": "x", "days": written}}
+
+    [fault] = check(plan_of(A_PRICE, reading), None, TOOLS)
+
+    assert fault.hint is not None
+    assert hint in fault.hint

@@ -102,6 +102,35 @@ def test_everything_that_is_wrong_is_said_at_once_in_the_order_of_the_text(
     assert complaints(BROKEN) == snapshot
 
 
+@pytest.mark.parametrize(
+    ("step", "hint"),
+    [
+        ("with: {gauge: 1}", "it is called 'params' here"),
+        ("needs: [b]", "it is called 'depends_on' here"),
+        ("loop: [1, 2]", "it is called 'for_each' here"),
+        ("if: 'true'", "it is called 'when' here"),
+        ("continue_on_error: true", "it is called 'optional' here"),
+        ("depend_on: [b]", "did you mean 'depends_on'?"),
+        ("retry: 3", "write an object, of such fields: {attempts: …, on: …"),
+        ("depends_on: {b: 1}", "write a list, with `- ` before each of its entries"),
+    ],
+)
+def test_what_other_systems_write_is_said_in_the_words_of_plans(step: str, hint: str) -> None:
+    assert f"= help: {hint}" in complaints(f"steps:\n  - {{id: a, tool: read_gauge, {step}}}\n")
+
+
+@pytest.mark.parametrize(
+    ("plan", "hint"),
+    [
+        ("tasks: []", "it is called 'steps' here"),
+        ("steps: []\noutputs: {a: 1}", "it is called 'result' here"),
+        ("steps: {a: {tool: read_gauge}}", "write a list, with `- ` before each of its entries"),
+    ],
+)
+def test_what_other_systems_call_parts_of_a_plan_is_said_in_its_words(plan: str, hint: str) -> None:
+    assert f"= help: {hint}" in complaints(plan)
+
+
 def test_a_person_may_not_write_what_only_a_repair_can_read() -> None:
     assert complaints("{'steps': []}", "plan.json").startswith("error[E101]")
 

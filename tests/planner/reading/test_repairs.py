@@ -134,6 +134,11 @@ REPAIRED = [
         {"key_alias"},
         id="other names of ids",
     ),
+    pytest.param(
+        TEXT.replace('"tool"', '"uses"').replace('"params"', '"with"').replace("depends_on", "needs"),
+        {"key_alias"},
+        id="names of other systems",
+    ),
     pytest.param(TEXT.replace('["sky"]', '"sky"'), {"depends_on"}, id="one dependency"),
     pytest.param(TEXT.replace('["sky"]', '["sky", "sky"]'), {"depends_on"}, id="a dependency twice"),
     pytest.param(TEXT.replace('"steps"', '"error": null, "goal": null, "steps"'), {"null_field"}, id="empty fields"),

@@ -377,6 +377,8 @@ class _ExpressionParser:
         hint = hint or _HINTS_BY_TEXT.get(text) or _HINTS_AFTER.get(before)
         if text == ":" and wanted == "']'":
             hint = _HINTS_BY_TEXT["[:"]
+        if text == "}" and wanted == "':'":
+            hint = _HINTS_BY_TEXT["{}"]
         return ExpressionError("bad_expression", message, start, hint)
 
 
@@ -393,6 +395,7 @@ _HINTS_BY_TEXT = {
         ("??", "?:", "?.", ".?", "[?"), "a default is written: has(x.name) ? x.name : other"
     ),
     "**": "a power is written as a product: x * x",
+    "{}": "one pair of braces is enough: ${…}; in a second one stand names and values of a map",
     "[:": "a part of a list is list.slice(from, to), and of a text text.substring(from, to)",
 }
 """What other languages write, and what CEL has for it."""

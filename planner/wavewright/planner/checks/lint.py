@@ -15,6 +15,7 @@ from wavewright.planner.cel.embedded import guarded_steps, iterate_strings, read
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.fits import misfits_of_kind
+from wavewright.planner.checks.tools import TEMPLATE_REFERENCE
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic, suggest_name
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import Gate, Step
@@ -144,9 +145,6 @@ _PACKAGED = frozenset({"document", "documents"})
 """Fields of an output that the package shows to people, whether or not a step reads them."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
-_TEMPLATE_REFERENCE = re.compile(r"\{\{-?\s*((?:steps|inputs|item)\b[\w.\[\]\"']*)[^{}]*\}\}")
-"""A reference as template languages write it, with or without a filter."""
 
 _MAX_STEPS_SEARCHED = 1000
 """Steps that are searched, about, for the dependencies of a step's dependencies: keeps lint linear.
@@ -409,7 +407,7 @@ def _batch_warning(calls: list[_CallArguments], name: str) -> Diagnostic:
 def _template_references(subject: CheckContext) -> Iterator[Diagnostic]:
     for number, step in enumerate(subject.plan.steps):
         for pointer, text in iterate_strings(step.params, f"/steps/{number}/params"):
-            reference = _TEMPLATE_REFERENCE.search(text) if "{{" in text else None
+            reference = TEMPLATE_REFERENCE.search(text) if "{{" in text else None
             if reference is not None:
                 yield make_diagnostic(
                     "W807",

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from wavewright.config.documents import value_at
 from wavewright.config.errors import NameHint, did_you_mean
 from wavewright.config.sources import path_of_keys, pointer_keys, pointer_token
 from wavewright.planner.cel.embedded import split_references
@@ -629,12 +630,30 @@ def _argument_diagnostic(
             mend=Replacement(misfit.hint.name) if isinstance(misfit.hint, NameHint) else None,
         )
     what = f"argument {path_of_keys(where, step.params)!r}" if where else "the arguments"
+    hint = _parameter_hint(schema.schema, where[0]) if where else None
+    meant = _reference_meant(
+        value_at(step.params, misfit.pointer.removeprefix(f"{pointer}/params"))
+    )
     return make_diagnostic(
         "E205",
         misfit.pointer,
         f"{what} of {step.tool!r} {misfit.message}",
-        _parameter_hint(schema.schema, where[0]) if where else None,
+        hint if meant is None else f"did you mean {meant}?",
     )
+
+
+TEMPLATE_REFERENCE: Final = re.compile(r"\{\{-?\s*((?:steps|inputs|item)\b[\w.\[\]\"']*)[^{}]*\}\}")
+"""A reference as template languages write it, with or without a filter."""
+_BARE_REFERENCE: Final = re.compile(r"\$?\(?((?:steps|inputs)\.\w[\w.\[\]\"']*|item\b[\w.]*)\)?")
+"""A text that is the name of a value, as it is or as shells write it."""
+
+
+def _reference_meant(written: Json) -> str | None:
+    """Return the reference that an author may have meant by a text that does not fit."""
+    if not isinstance(written, str):
+        return None
+    found = TEMPLATE_REFERENCE.search(written) or _BARE_REFERENCE.fullmatch(written.strip())
+    return None if found is None else f"${{{found[1]}}}"
 
 
 def _blank_value(schema: InputSchema, name: str) -> Json:

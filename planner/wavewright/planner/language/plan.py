@@ -7,8 +7,8 @@ describe the shape only; the checker decides whether a plan is valid.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Final, Literal, cast
+from collections.abc import Iterable, Mapping
+from typing import Annotated, ClassVar, Final, Literal, cast
 
 from pydantic import (
     BaseModel,
@@ -79,6 +79,9 @@ class DocumentModel(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, populate_by_name=True, defer_build=True
     )
+    other_names: ClassVar[Mapping[str, str]] = {}
+    """Names that other systems, and models, give to the fields, in small letters with underscores.
+    """
 
 
 PREVIOUS_FIELDS: Final = frozenset({"result", "started"})
@@ -176,6 +179,17 @@ class Step(DocumentModel, defer_build=False):
     'ranked'
     """
 
+    other_names: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("after", "dependencies", "deps", "needs", "requires"), "depends_on"),
+        **dict.fromkeys(("args", "arguments", "input", "inputs", "parameters", "with"), "params"),
+        **dict.fromkeys(("foreach", "loop", "with_items"), "for_each"),
+        **dict.fromkeys(("condition", "if"), "when"),
+        **dict.fromkeys(("action", "tool_name", "uses"), "tool"),
+        **dict.fromkeys(("allow_failure", "continue_on_error"), "optional"),
+        **dict.fromkeys(("max_retries", "retries"), "retry"),
+        "description": "why",
+        "step_id": "id",
+    }
     why: str | None = None
     """One line for the reader and the reviewer; first in what a model emits, so that it reasons
     first.
@@ -442,6 +456,12 @@ class Plan(DocumentModel):
     'rank'
     """
 
+    other_names: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("jobs", "nodes", "stages", "tasks"), "steps"),
+        **dict.fromkeys(("output", "outputs", "returns"), "result"),
+        **dict.fromkeys(("variables", "vars"), "let"),
+        **dict.fromkeys(("parameters", "params"), "inputs"),
+    }
     version: Literal[1] = 1
     """Version of the plan language."""
     goal: str | None = None

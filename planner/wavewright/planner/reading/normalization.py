@@ -31,7 +31,7 @@ from wavewright.config.sources import (
     plain_value,
     pointer_token,
 )
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.reading.json_extraction import (
     TEXT_LIMITS,
     THOUGHT_FIELDS,
@@ -46,19 +46,6 @@ WRAPPERS = frozenset(
     | {"data", "content", "message", "json", "value", "object", "structured_output", "workflow"}
     | {"tool_calls"}
 )
-_OTHER_NAMES: Final = {
-    "dependencies": "depends_on",
-    "deps": "depends_on",
-    "parameters": "params",
-    "args": "params",
-    "arguments": "params",
-    "input": "params",
-    "tool_name": "tool",
-    "step_id": "id",
-    "description": "why",
-    "foreach": "for_each",
-}
-"""Names that models give to the fields of a step, in small letters with underscores."""
 _WORD_BOUNDARY: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|-")
 
 PLAN_FIELDS = ("version", "goal", "reasoning", "let", "steps", "gates", "stop", "result")
@@ -207,7 +194,7 @@ def field_of_step(written: str) -> str:
     `for-each`); any other name as it is.
     """
     name = _WORD_BOUNDARY.sub("_", written).lower()
-    meant = _OTHER_NAMES.get(name, name)
+    meant = Step.other_names.get(name, name)
     return meant if meant in STEP_FIELDS else written
 
 

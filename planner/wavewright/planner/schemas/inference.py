@@ -69,6 +69,8 @@ from wavewright.planner.schemas.views import (
 from wavewright.planner.types import Json, JsonSchema
 
 _MAX_SNIPPET_LENGTH = 40
+_NAMES_OF_OUTPUTS = frozenset({"data", "output", "outputs", "result", "results", "value"})
+"""What other systems put between a step and what it gave."""
 _ORDERING = frozenset({"sort", *MIN_MAX_FUNCTIONS})
 _OF_ONE_KIND = _ORDERING | {"join", "sum", "avg"}
 """Functions of a list, or of several values, that take elements of one kind."""
@@ -207,25 +209,26 @@ class TypeInference:
             message = f"no input is called '{name}'"
             return ExpressionError("unknown_input", message, offset, lambda: similar() or others)
         called = self._called(operand, scope)
+        written = self._snippet(operand)
+        is_step = isinstance(operand, Select) and self._is_steps(operand.operand, scope)
+        names_output = is_step and name in _NAMES_OF_OUTPUTS
+        of_step = f"{written} is the output of the step" if names_output else None
         if asked.kind in ("object", "union") and known:
             shown = join_names(
                 f"{field}: {describe_kind(view_schema(s.subschema(schema, asked.root)))}"
                 for field, schema in known.items()
             )
             message = f"{called} has no field '{name}'; it has: {shown}"
-            length = (
-                f"its length: {self._snippet(operand)}.size()" if name in LENGTH_ALIASES else None
-            )
+            length = f"its length: {written}.size()" if name in LENGTH_ALIASES else None
             return ExpressionError(
-                "unknown_name_or_field", message, offset, lambda: similar() or length
+                "unknown_name_or_field", message, offset, lambda: similar() or length or of_step
             )
-        written = self._snippet(operand)
         lists = f"take one element, {written}[0].{name}, or all: {written}.map(x, x.{name})"
         hint = lists if asked.kind == "array" else None
         if name in LENGTH_ALIASES and asked.kind in ("array", "string"):
             hint = f"its length: {written}.size()"
         message = f"{called} is {kind_with_article(asked)} and has no field '{name}'"
-        return ExpressionError("unknown_name_or_field", message, offset, hint)
+        return ExpressionError("unknown_name_or_field", message, offset, of_step or hint)
 
     def _in_brackets(
         self, operand: ExpressionNode, known: Iterable[str], name: str, offset: int
