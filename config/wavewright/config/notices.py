@@ -23,7 +23,7 @@ NoticeKind: TypeAlias = Literal[
     "job_dead",
     "message_dead",
 ]
-"""A person must answer, a run has failed or has not achieved its goal, a budget has reached 80 %, an
+"""A person must answer, a run has ended without its goal, in or before its review, a budget has reached 80 %, an
 instant of a schedule was missed, a job was given up, a message was dead-lettered as it came in.
 """
 NoticeRuleName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")]
@@ -109,8 +109,9 @@ class NoticeRule(SettingsModel):
     """One of `notify` in `wavewright.yaml`."""
 
     on: Annotated[list[NoticeKind], Field(min_length=1)]
-    """What is told: `decision_waits`, `run_failed`, `run_not_achieved`, `budget_reached` (80 %),
-    `schedule_missed`, `job_dead` and `message_dead`.
+    """What is told: `decision_waits`, `run_failed` (each run that ended without its goal),
+    `run_not_achieved` (of them those that were reviewed), `budget_reached` (80 %), `schedule_missed`,
+    `job_dead` and `message_dead`.
     """
     webhook: Annotated[str, Field(min_length=1), _begins_with("https://", "http://")] | None = None
     """Address that a JSON object is posted to, signed with `WAVEWRIGHT_HMAC_KEY` where that is set."""

@@ -58,7 +58,12 @@ async def test_a_question_that_is_open_is_told(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [("failed", "run_failed"), ("not_achieved", "run_not_achieved")]
+    ("status", "kind"),
+    [
+        ("failed", "run_failed"),
+        ("not_achieved", "run_not_achieved"),
+        ("not_achieved", "run_failed"),
+    ],
 )
 async def test_a_run_without_a_daemon_is_told(site: Site, status: str, kind: NoticeKind) -> None:
     run, now = RunId("r1"), time.time()
@@ -70,6 +75,27 @@ async def test_a_run_without_a_daemon_is_told(site: Site, status: str, kind: Not
     [event] = await events(site, kind, now - 1)
     assert (event.id, event.run) == ("run r1", run)
     assert await events(site, kind, now + 1) == []
+
+
+async def test_a_run_that_failed_is_not_told_as_not_achieved(site: Site) -> None:
+    run, now = RunId("r1"), time.time()
+    await site.journal.open_run(run)
+    await site.journal.append(run, [RunStarted(run, now, "digest", {}, now)])
+    await site.journal.append(run, [RunFinished(now, "failed")])
+
+    assert await events(site, "run_not_achieved") == []
+
+
+async def test_a_run_that_did_not_achieve_its_goal_is_told_with_the_reason(site: Site) -> None:
+    run, now = RunId("r1"), time.time()
+    await site.journal.open_run(run)
+    started = RunStarted(run, now, "digest", {}, now)
+    reason = "Goal not achieved. Step 'a' failed (tool): the feed is away."
+    await site.journal.append(run, [started, RunFinished(now, "not_achieved", reason)])
+
+    [event] = await events(site, "run_failed")
+    said = "has not achieved its goal: Step 'a' failed (tool): the feed is away."
+    assert event.text == f"run r1 of 'digest' {said}"
 
 
 async def test_a_run_of_a_daemon_that_failed_is_told_with_its_reason(site: Site) -> None:

@@ -6,6 +6,7 @@ it is about, so it is told once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +15,7 @@ from wavewright.config.notices import NoticeKind
 from wavewright.config.sections import BudgetSettings, BudgetsSection
 from wavewright.executor.budgets.limits import Amount, budget_day
 from wavewright.executor.store.transaction import StoreTransaction
+from wavewright.planner import as_object
 from wavewright.reviewer.values import iso_of_epoch
 
 REACHED_SHARE: Final = 0.8
@@ -71,17 +73,31 @@ async def _runs(
     transaction: StoreTransaction, kinds: Collection[NoticeKind], since: float
 ) -> AsyncIterator[NoticeEvent]:
     rows = await transaction.fetch(
-        """SELECT run.run, run.job, run.status, run.finished, job.reason
-           FROM run LEFT JOIN job ON job.run = run.run AND job.state = 'failed'
-           WHERE run.status IN ('failed', 'not_achieved') AND run.finished >= $1 ORDER BY run.no""",
+        f"""SELECT run.run, run.job, run.status, run.finished, job.reason,
+                   (SELECT {transaction.body_bytes} FROM event
+                    WHERE event.run = run.no AND kind = 'run_finished' ORDER BY seq DESC LIMIT 1)
+            FROM run LEFT JOIN job ON job.run = run.run AND job.state = 'failed'
+            WHERE run.status IN ('failed', 'not_achieved') AND run.finished >= $1
+            ORDER BY run.no""",  # noqa: S608 - a column
         since,
     )
-    for run, job, status, finished, reason in rows:
+    for run, job, status, finished, reason, ended in rows:
+        # Whoever is told of failures is told of each end without success: that of a run one of whose
+        # steps failed is `not_achieved`.
         kind: NoticeKind = "run_failed" if status == "failed" else "run_not_achieved"
-        if kind in kinds:
+        if {kind, "run_failed"} & {*kinds}:
             said = "has failed" if status == "failed" else "has not achieved its goal"
-            text = f"run {run} of {job!r} {said}" + (f": {reason}" if reason else "")
+            why = (reason or _reason_of(ended)).removeprefix("Goal not achieved. ")
+            text = f"run {run} of {job!r} {said}" + (f": {why}" if why else "")
             yield NoticeEvent(f"run {run}", kind, text, finished, run)
+
+
+def _reason_of(ended: bytes | None) -> str:
+    """Return why a run ended as it did, from the body of its last event; empty where that is damaged."""
+    try:
+        return str(as_object(json.loads(ended or b"")).get("reason", ""))
+    except (ValueError, RecursionError):
+        return ""
 
 
 async def _jobs(
