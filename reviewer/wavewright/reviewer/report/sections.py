@@ -201,8 +201,6 @@ class Gantt:
     bars: tuple[Bar, ...]
     marks: tuple[PlacedTick, ...]
     """In percent of the axis, as the bars."""
-    begin: float = 0.0
-    """Seconds since the epoch."""
     seconds: float = 0.0
     """Length of the axis."""
 
@@ -222,7 +220,7 @@ def draw_gantt(log: Sequence[StepReport]) -> Gantt:
     marks = tuple(
         PlacedTick(tick.value / whole * 100, tick.label) for tick in duration_ticks(whole, 6)
     )
-    return Gantt(tuple(bars), marks, begin, whole)
+    return Gantt(tuple(bars), marks, whole)
 
 
 def duration_ticks(seconds: float, most: int) -> list[Tick]:

@@ -107,6 +107,7 @@ def test_what_a_run_took_is_counted_from_what_the_page_was_told(project: Path) -
         page.locator("tbody a").first.click()
         expect(page.locator(".node.s-running .name")).to_have_text("first")
         took = page.locator("dd", has=page.locator("span[data-seconds]")).first
+        expect(page.locator("#connection")).to_have_text("This page follows the run.")
 
         def shown_after(milliseconds: int) -> str:
             page.clock.run_for(milliseconds)
@@ -119,6 +120,10 @@ def test_what_a_run_took_is_counted_from_what_the_page_was_told(project: Path) -
         expect(page.locator(".node.s-running .name")).to_have_text("second")
         page.clock.run_for(1_000)
         expect(took).to_have_text(re.compile(r"^\d+ s$"))
+        # Neither is the axis of the times: by the browser's clock all ran an hour.
+        begun = page.locator(".gantt rect.growing").get_attribute("x")
+        assert begun is not None
+        assert float(begun.removesuffix("%")) > 1
         (project / "two.txt").touch()
         assert run.wait() == 0
 

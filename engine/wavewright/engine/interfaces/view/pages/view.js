@@ -122,14 +122,15 @@ if (logs) follow();
     ? `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`
     : `${Math.floor(seconds / 3600)} h ${Math.floor(seconds % 3600 / 60)} min`;
   const scaled = ["x", "x1", "x2", "width"];
-  let received = Date.now() / 1000;
+  // Both from what the server said and when that came: the browser's clock may be another one, and be set.
+  let received = performance.now();
   const tick = () => {
-    const now = Date.now() / 1000;
+    const passed = (performance.now() - received) / 1000;
     for (const node of live.querySelectorAll("span[data-seconds]")) {
-      node.textContent = shown(Number(node.dataset.seconds) + Math.max(0, now - received));
+      node.textContent = shown(Number(node.dataset.seconds) + passed);
     }
     for (const table of live.querySelectorAll(".gantt:has(.growing)")) {
-      const factor = Number(table.dataset.seconds) / Math.max(now - Number(table.dataset.begin), Number(table.dataset.seconds));
+      const factor = Number(table.dataset.seconds) / (Number(table.dataset.seconds) + passed);
       for (const node of table.querySelectorAll("svg :is(text, line, rect)")) {
         for (const name of scaled.filter((name) => node.hasAttribute(name))) {
           node.dataset[name] ??= parseFloat(node.getAttribute(name));
@@ -150,7 +151,7 @@ if (logs) follow();
     const scrolled = [...live.querySelectorAll(".scroll")].map((node) => [node.scrollLeft, node.scrollTop]);
     const switched = [...live.querySelectorAll(".switch :checked")].map((node) => node.id);
     live.innerHTML = html;
-    received = Date.now() / 1000;
+    received = performance.now();
     for (const id of switched) live.querySelector(`#${id}`)?.click();
     for (const node of live.querySelectorAll("details")) {
       if (states.has(key(node))) node.open = states.get(key(node));
