@@ -157,6 +157,23 @@ def test_a_failed_job_is_sent_again_with_the_name_of_who_did_it(project: Path) -
     assert sent.request == {"job": DOCUMENT, "source_agent": "tester", "submitted_by": "ada"}
 
 
+async def _begin_again(project: Path) -> None:
+    async with journal_of(load_settings(project)) as journal:
+        jobs = JobStore(journal)
+        await jobs.claim()
+        await jobs.change(JobChange(QUEUED, "queued", "its machine was restarted"))
+        await jobs.claim()
+
+
+def test_what_ended_an_attempt_before_is_not_said_of_the_one_that_runs(project: Path) -> None:
+    anyio.run(_begin_again, project)
+    with served_page(project) as served, served.client() as client:
+        assert "before: its machine was restarted" in client.get("/jobs").text
+        [running] = client.get("/api/v1/jobs").json()["open"]
+
+    assert running["state"] == "running"
+
+
 def test_programs_see_the_queue_and_are_told_what_is_not_sent_again(project: Path) -> None:
     with served_page(project) as served, served.client() as client:
         jobs = client.get("/api/v1/jobs").json()
