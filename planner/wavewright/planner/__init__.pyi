@@ -38,6 +38,7 @@ from .language.plan import (
 )
 from .language.signatures import (
     ToolSignature as ToolSignature,
+    ToolSignatures as ToolSignatures,
 )
 from .planning.non_plan_answers import (
     read_whole_calls as read_whole_calls,

@@ -35,7 +35,15 @@ from wavewright.engine.run.ports import (
 from wavewright.engine.run.recording import diagnostics_json, record, record_note
 from wavewright.executor import Noted, PlanAccepted
 from wavewright.executor.run.rules import kept_items
-from wavewright.planner import Goal, JsonObject, Plan, Step, StepId, ToolSignature, plan_hash
+from wavewright.planner import (
+    Goal,
+    JsonObject,
+    Plan,
+    Step,
+    StepId,
+    ToolSignatures,
+    plan_hash,
+)
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.signatures import asks_approval
 from wavewright.reviewer.recovery.feedback import is_feedback
@@ -138,7 +146,7 @@ def _pending_request(context: RunContext, request: ApprovalRequest, now: float) 
 
 
 def steps_needing_approval(
-    patched: CandidatePlan, before: Plan | None, goal: Goal, tools: Mapping[str, ToolSignature]
+    patched: CandidatePlan, before: Plan | None, goal: Goal, tools: ToolSignatures
 ) -> dict[StepId, str]:
     """Return the steps of a patched plan that a person must approve before it is followed, each with
     the reason.
@@ -179,9 +187,7 @@ def approval_reasons(
     return tuple(reasons)
 
 
-def _is_repeated_read(
-    step: Step, plan: Plan | None, goal: Goal, tools: Mapping[str, ToolSignature]
-) -> bool:
+def _is_repeated_read(step: Step, plan: Plan | None, goal: Goal, tools: ToolSignatures) -> bool:
     """Whether a step repeats a read of the plan, as a recipe of the goal or a validator says.
 
     Each parameter is the old one, comes from the recipe, or is the feedback on a package.

@@ -26,7 +26,7 @@ from wavewright.planner import (
     Plan,
     PlanError,
     StepId,
-    ToolSignature,
+    ToolSignatures,
     check,
     suggest_name,
 )
@@ -99,7 +99,7 @@ async def _check_draft(
     means: Means,
     people: People,
 ) -> RunContext:
-    tools: Mapping[str, ToolSignature] = context.signatures
+    tools: ToolSignatures = context.signatures
     if not all(step.tool in tools for step in draft.plan.steps):
         # The plan names tools that are not allowed; the diagnostics say whether they exist.
         tools = signatures_to_check(draft.plan, context.goal, means.settings)
@@ -158,9 +158,7 @@ def _has_all_answers(context: RunContext, plan: Plan) -> bool:
     return True
 
 
-def _unready_steps(
-    plan: Plan, tools: Mapping[str, ToolSignature], means: Means
-) -> Sequence[Diagnostic]:
+def _unready_steps(plan: Plan, tools: ToolSignatures, means: Means) -> Sequence[Diagnostic]:
     """Return diagnostics of steps that cannot work here; replaced tools need nothing."""
     if means.runtime is not None:
         return ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from wavewright.config import Settings, Source
@@ -26,7 +26,7 @@ from wavewright.planner import (
     Plan,
     PlanError,
     StepId,
-    ToolSignature,
+    ToolSignatures,
     evaluate,
     render,
 )
@@ -39,9 +39,7 @@ from wavewright.planner.plans.graph import superseded_by
 from wavewright.reviewer.review.results import run_instant
 
 
-def check_expansion_of_job(
-    order: ResolvedJob, tools: Mapping[str, ToolSignature]
-) -> tuple[Diagnostic, ...]:
+def check_expansion_of_job(order: ResolvedJob, tools: ToolSignatures) -> tuple[Diagnostic, ...]:
     """Return what is wrong with how a job finds further targets, over the plan that it brings."""
     expansion, draft = order.expansion, order.draft
     if expansion is None or draft is None:
@@ -51,7 +49,7 @@ def check_expansion_of_job(
     return expansion.origin.place(check_expansion(subject, expansion.text, expansion.pointer))
 
 
-def goal_of_found_targets(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> Goal:
+def goal_of_found_targets(order: ResolvedJob, tools: ToolSignatures) -> Goal:
     """Return a job's goal as the runs of further targets have it: their names may be untrusted
     text.
     """
@@ -71,7 +69,7 @@ def _with_untrusted(goal: Goal, inputs: Iterable[str | None]) -> Goal:
     return goal.model_copy(update={"untrusted_inputs": goal.untrusted_inputs | named})
 
 
-def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> None:
+def require_valid_expansion(order: ResolvedJob, tools: ToolSignatures) -> None:
     """Raise an error where a job would find no targets however it runs, or could run none that it
     finds.
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from wavewright.planner import Goal, Json, Plan, ToolSignature, as_list, as_object
+from wavewright.planner import Goal, Json, Plan, ToolSignature, ToolSignatures, as_list, as_object
 from wavewright.planner.checks.permits import (
     ANY,
     Permits,
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 def needed_permits(
-    plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature], settings: Settings
+    plan: Plan, goal: Goal | None, tools: ToolSignatures, settings: Settings
 ) -> Permits:
     """Return the least that a bound plan needs in a project."""
     return infer_permits(plan, goal, tools, _sources(plan, goal, tools, settings))
 
 
 def _sources(
-    plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature], settings: Settings
+    plan: Plan, goal: Goal | None, tools: ToolSignatures, settings: Settings
 ) -> PermitSources:
     asking = [name for name in _called_tools(plan, tools) if tools[name].expected_tokens > 0]
     preferred = "auto" if goal is None else goal.model_preference
@@ -60,7 +60,7 @@ def _sources(
     return PermitSources(models, secrets)
 
 
-def _called_tools(plan: Plan, tools: Mapping[str, ToolSignature]) -> list[str]:
+def _called_tools(plan: Plan, tools: ToolSignatures) -> list[str]:
     """Return the tools that a plan's steps may call, by way of data or an agent as well."""
     called = {step.tool for step in plan.steps}
     called |= {part for step in plan.steps for part in dispatched_tools(step.tool)}

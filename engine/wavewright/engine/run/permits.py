@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wavewright.config import Settings
     from wavewright.engine.run.context import RunContext, RunRequest
     from wavewright.executor import Noted, RunState
-    from wavewright.planner import ToolSignature
+    from wavewright.planner import ToolSignatures
     from wavewright.planner.checks.permits import Permits
     from wavewright.tools import Tool
 
@@ -109,7 +109,7 @@ def needs_beyond(
     permits: Permits | None,
     plan: Plan,
     goal: Goal,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     settings: Settings,
 ) -> list[str]:
     """Return what a plan needs beyond the permits of a run, an entry each; nothing where the run

@@ -6,13 +6,13 @@ reads the same. See docs/explanation/semantics.md.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
 from wavewright.executor import Journal, RunState, fold
 from wavewright.executor.store.journal import RunRow
-from wavewright.planner import Goal, JsonObject, Plan, RunId, ToolSignature
+from wavewright.planner import Goal, JsonObject, Plan, RunId, ToolSignatures
 from wavewright.planner.checks.previous_results import misfit_of_result, trusted_untrusted_field
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.previous_run import reads_previous
@@ -34,7 +34,7 @@ class PreviousRun:
 
 
 async def find_previous(
-    journal: Journal, goal: Goal, plan: Plan | None, tools: Mapping[str, ToolSignature], now: float
+    journal: Journal, goal: Goal, plan: Plan | None, tools: ToolSignatures, now: float
 ) -> PreviousRun | None:
     """Return the previous run of a job whose plan reads it; None where there is none yet.
 
@@ -66,7 +66,7 @@ async def find_previous(
 
 
 def _untrusted_misfit(
-    earlier: RunState, plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]
+    earlier: RunState, plan: Plan, goal: Goal, tools: ToolSignatures
 ) -> str | None:
     """Return why a plan that trusts a part of its result cannot read that of another plan's run."""
     if earlier.plan is None or earlier.accepted is None:

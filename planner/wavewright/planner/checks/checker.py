@@ -32,7 +32,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 )
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Limits, Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignatures
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.let_and_stop import has_joined, in_authors_words, let_values
 from wavewright.planner.plans.uses import plan_texts
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def check(
     plan: Plan,
     goal: Goal | None,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     *,
     limits: Limits | None = None,
     allowance: Allowance | None = None,
@@ -137,7 +137,7 @@ def _of_calls_to_come(
 def errors_in(
     plan: Plan,
     goal: Goal | None,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     *,
     allowance: Allowance | None = None,
 ) -> list[Diagnostic]:
@@ -147,7 +147,7 @@ def errors_in(
     return in_file_order(_as_written(error_diagnostics(diagnostics), plan), plan)
 
 
-def errors_of_goal(goal: Goal, tools: Mapping[str, ToolSignature]) -> list[Diagnostic]:
+def errors_of_goal(goal: Goal, tools: ToolSignatures) -> list[Diagnostic]:
     """Return the errors in a goal's own gates on tools and in its caps, with places in its template:
     whatever the plan is, it cannot mend them.
 
@@ -184,7 +184,7 @@ _OF_THE_PLAN = frozenset({"E301", "E305", "E306"})
 """Errors by which a plan lacks what a gate or a cap reads: a step, an item, a guard."""
 
 
-def refuse_faulty_goal(goal: Goal, tools: Mapping[str, ToolSignature]) -> None:
+def refuse_faulty_goal(goal: Goal, tools: ToolSignatures) -> None:
     """Refuse a goal with errors of its own, before a model is asked for a plan that cannot mend them.
 
     Raises:
@@ -195,9 +195,7 @@ def refuse_faulty_goal(goal: Goal, tools: Mapping[str, ToolSignature]) -> None:
         raise PlanError(errors, Source(f"goal template {goal.name!r}", ""))
 
 
-def check_values(
-    plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature]
-) -> list[Diagnostic]:
+def check_values(plan: Plan, goal: Goal | None, tools: ToolSignatures) -> list[Diagnostic]:
     """Return where only a call shows whether a value fits, of a bound plan without errors."""
     subject = CheckContext(plan, goal, tools, goal.limits if goal else Limits())
     return in_file_order(_as_written(fits_by_value(subject), plan), plan)
@@ -251,7 +249,7 @@ def _texts_of_names(plan: Plan) -> dict[str, str]:
 def check_partial(
     partial: PartialPlan,
     goal: Goal | None,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     *,
     limits: Limits | None = None,
     allowance: Allowance | None = None,

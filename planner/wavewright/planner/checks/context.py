@@ -18,7 +18,7 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import SUB_PLAN, Gate, Limits, Plan, Step, dispatched_tools
-from wavewright.planner.language.signatures import SUB_PLAN_SIGNATURE, ToolSignature
+from wavewright.planner.language.signatures import SUB_PLAN_SIGNATURE, ToolSignature, ToolSignatures
 from wavewright.planner.plans.binding import mandatory_gates, terminal_params
 from wavewright.planner.plans.dispatch import with_dispatched
 from wavewright.planner.plans.graph import PlanGraph, StepIds, superseded_by
@@ -36,11 +36,11 @@ class CheckContext:
 
     plan: Plan
     goal: Goal | None
-    tools: Mapping[str, ToolSignature]
+    tools: ToolSignatures
     limits: Limits
     untyped: frozenset[StepId] = frozenset()
     """Steps of whose output nothing is known, whatever their tool says."""
-    sub_plans: Mapping[str, ToolSignature] = field(default_factory=dict[str, ToolSignature])
+    sub_plans: ToolSignatures = field(default_factory=dict[str, ToolSignature])
     """The plans that steps call, by what these name, where they are not put in."""
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ two steps that make the same call (W802) the later one goes, and whoever read it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wavewright.config.documents import Document, value_at
@@ -34,7 +34,7 @@ from wavewright.config.text_edits import (
 from wavewright.planner.checks.names import mention_starts
 from wavewright.planner.diagnostics.diagnostic import Addition, Diagnostic, Replacement
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignature, ToolSignatures
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import step_reads
 from wavewright.planner.plans.written_texts import written_texts
@@ -49,7 +49,7 @@ class CheckedPlan:
     """As it is written."""
     bound: Plan
     """With its values."""
-    tools: Mapping[str, ToolSignature]
+    tools: ToolSignatures
 
 
 def mend(

@@ -46,6 +46,7 @@ from wavewright.planner.language.signatures import (
     AGENT,
     SUB_PLAN_SIGNATURE,
     ToolSignature,
+    ToolSignatures,
     is_open_to_agents,
 )
 from wavewright.planner.plans.beginnings import Beginning, known_beginnings
@@ -156,7 +157,7 @@ class PermitSources(NamedTuple):
 def infer_permits(
     plan: Plan,
     goal: Goal | None,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     sources: PermitSources = PermitSources(),  # noqa: B008 - it is not changed
 ) -> Permits:
     """Return the least that a bound plan needs.
@@ -386,7 +387,7 @@ class _Needs:
         self,
         plan: Plan,
         goal: Goal | None,
-        tools: Mapping[str, ToolSignature],
+        tools: ToolSignatures,
         sources: PermitSources,
     ) -> None:
         self.plan = plan

@@ -4,7 +4,7 @@ holds no untrusted text where the plan's own holds none.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.data_flow import WHOLE_RESULT, flow_of
@@ -13,16 +13,14 @@ from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.checks.untrusted_text import untrusted_inputs
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Plan
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignatures
 from wavewright.planner.plans.let_and_stop import with_let, with_stop
 from wavewright.planner.plans.previous_run import declared_results
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import Json, JsonSchema, StepId
 
 
-def misfit_of_result(
-    result: Json, plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]
-) -> str | None:
+def misfit_of_result(result: Json, plan: Plan, goal: Goal, tools: ToolSignatures) -> str | None:
     """Return why a result of an earlier run can be none of this plan; None where it can.
 
     A part that is null fits: it is where an optional step gave nothing.
@@ -38,7 +36,7 @@ def misfit_of_result(
 
 
 def trusted_untrusted_field(
-    earlier: Plan, plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]
+    earlier: Plan, plan: Plan, goal: Goal, tools: ToolSignatures
 ) -> str | None:
     """Return the part of an earlier run's result that holds untrusted text where the plan, which is
     another one, takes its own for trusted; None where there is none.
@@ -54,9 +52,7 @@ def trusted_untrusted_field(
     return "result" if more[0] == WHOLE_RESULT else f"result.{more[0]}"
 
 
-def _untrusted_results(
-    plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]
-) -> Collection[str]:
+def _untrusted_results(plan: Plan, goal: Goal, tools: ToolSignatures) -> Collection[str]:
     """Return the fields of a plan's result of which untrusted text decides more than a choice."""
     subject = CheckContext(with_stop(with_let(plan)[0]), goal, tools, LIMITS_OF_OWN_PLANS)
     sources = dict[StepId, frozenset[str]]()

@@ -22,7 +22,7 @@ from wavewright.planner.cel.errors import ExpressionError, join_names
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignatures
 from wavewright.planner.plans.expressions import TypedEnvironment
 from wavewright.planner.plans.graph import PlanGraph, last_steps
 from wavewright.planner.plans.previous_run import declared_results, reads_previous
@@ -441,11 +441,11 @@ class PlanTypes:
         self,
         plan: Plan,
         goal: Goal | None,
-        tools: Mapping[str, ToolSignature],
+        tools: ToolSignatures,
         untyped: Collection[StepId] = (),
         *,
         previous: JsonSchema | None = None,
-        sub_plans: Mapping[str, ToolSignature] | None = None,
+        sub_plans: ToolSignatures | None = None,
     ) -> None:
         """Type a plan.
 

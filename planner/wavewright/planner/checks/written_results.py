@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from wavewright.config.sources import pointer_token
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignatures
 from wavewright.planner.plans.provenance import PlanProvenance, field_name, literal_fields
 from wavewright.planner.types import StepId
 
@@ -16,7 +16,7 @@ _MAX_SHOWN = 3
 
 
 def check_written_result(
-    plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature]
+    plan: Plan, goal: Goal | None, tools: ToolSignatures
 ) -> Iterator[Diagnostic]:
     """Yield the fields of the result of a planner's plan that hold literals which the goal does not
     allow.

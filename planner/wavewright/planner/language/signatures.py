@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
@@ -199,7 +200,7 @@ def is_open_to_agents(signature: ToolSignature) -> bool:
     )
 
 
-Tools = dict[str, ToolSignature]
+ToolSignatures: TypeAlias = Mapping[str, ToolSignature]
 """Signatures by tool name."""
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 )
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignatures
 from wavewright.planner.planning.goal_schema import without_absent_arguments
 from wavewright.planner.planning.non_plan_answers import SuggestedCall
 from wavewright.planner.planning.records import PlanningAttempt
@@ -66,7 +66,7 @@ class NoMinimalPlan:
     """What is wrong with the last plan that was tried."""
 
 
-def minimal_plan(goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan | NoMinimalPlan:
+def minimal_plan(goal: Goal, tools: ToolSignatures) -> Plan | NoMinimalPlan:
     """Return the smallest valid plan for a goal, unbound, or why there is none.
 
     Data comes first: the required tools, then one more data tool at a time until the rest can be
@@ -90,7 +90,7 @@ def minimal_plan(goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan | NoMin
 
 
 def complete_plan(
-    builder: StepBuilder, goal: Goal, tools: Mapping[str, ToolSignature], reasoning: str
+    builder: StepBuilder, goal: Goal, tools: ToolSignatures, reasoning: str
 ) -> Plan | NoMinimalPlan:
     """Return the steps of a builder and those that the goal's rules require besides, if that is a
     valid plan.
@@ -106,7 +106,7 @@ def complete_plan(
     return NoMinimalPlan(f"it would be faulty: {errors[0].message}", errors)
 
 
-def required_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> list[str]:
+def required_tools(goal: Goal, tools: ToolSignatures) -> list[str]:
     """Return the tools that the rules require, in the order of execution: data, others, analysis,
     writing tools.
     """
@@ -139,7 +139,7 @@ def _add_data_step(builder: StepBuilder, spare: list[str]) -> bool:
 
 
 def plan_from_calls(
-    calls: Sequence[SuggestedCall], goal: Goal, tools: Mapping[str, ToolSignature]
+    calls: Sequence[SuggestedCall], goal: Goal, tools: ToolSignatures
 ) -> Plan | NoMinimalPlan:
     """Return the valid plan made of suggested calls, unbound, or why there is none.
 
@@ -186,7 +186,7 @@ class PlanValidator:
     """Checks plans against one goal and its tools."""
 
     def __init__(
-        self, goal: Goal, tools: Mapping[str, ToolSignature], allowance: Allowance | None = None
+        self, goal: Goal, tools: ToolSignatures, allowance: Allowance | None = None
     ) -> None:
         self.goal = goal
         self.tools = tools

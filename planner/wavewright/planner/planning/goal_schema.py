@@ -26,7 +26,7 @@ from typing import Final
 
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignature, ToolSignatures
 from wavewright.planner.plans.binding import terminal_params
 from wavewright.planner.plans.sub_plan_call import input_types
 from wavewright.planner.schemas.validation import schema_definitions
@@ -90,7 +90,7 @@ _PLAIN_DEPTH: Final = 16
 
 
 def goal_plan_schema(
-    answer: JsonSchema, goal: Goal, tools: Mapping[str, ToolSignature], names: Iterable[str]
+    answer: JsonSchema, goal: Goal, tools: ToolSignatures, names: Iterable[str]
 ) -> JsonSchema:
     """Return the schema of a planner's answer for a goal.
 
@@ -126,7 +126,7 @@ def goal_plan_schema(
 
 
 def goal_patch_schema(
-    answer: JsonSchema, goal: Goal, tools: Mapping[str, ToolSignature], names: Iterable[str]
+    answer: JsonSchema, goal: Goal, tools: ToolSignatures, names: Iterable[str]
 ) -> JsonSchema:
     """Return the schema of a recovery planner's answer for a goal; arguments as for a plan."""
     fields = properties_of(answer)
@@ -181,7 +181,7 @@ def closed_object(properties: JsonObject, required: Iterable[str] | None = None)
 
 
 def _step_branches(
-    step: JsonSchema, goal: Goal, tools: Mapping[str, ToolSignature], names: Iterable[str]
+    step: JsonSchema, goal: Goal, tools: ToolSignatures, names: Iterable[str]
 ) -> list[Json]:
     """Return the schemas of a step: one for each tool, and one for each other thing that it may
     call.
@@ -383,7 +383,7 @@ def _filled(schema: Json) -> JsonSchema:
 # --- nulls of strict providers
 
 
-def without_absent_arguments(step: Step, tools: Mapping[str, ToolSignature]) -> Step:
+def without_absent_arguments(step: Step, tools: ToolSignatures) -> Step:
     """Return a step without arguments that are null where the tool may go without them and takes no
     null: a provider that is strict makes a model name every one.
     """

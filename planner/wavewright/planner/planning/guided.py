@@ -9,7 +9,7 @@ rung says. Each question begins as the one before, so that servers reuse what th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -21,7 +21,7 @@ from wavewright.planner.language.plan import (
     dispatched_tools,
     written_step,
 )
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignatures
 from wavewright.planner.planning.goal_schema import closed_object
 from wavewright.planner.planning.guided_choices import Choice, GuidedPlan
 from wavewright.planner.planning.prompt import dispatchable_tools
@@ -40,7 +40,7 @@ MAX_FAULTS_SHOWN: Final = 5
 
 async def plan_by_choices(
     goal: Goal,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     asking: Asking,
     question: ModelCall,
     *,

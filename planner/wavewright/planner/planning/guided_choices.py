@@ -34,7 +34,7 @@ from wavewright.planner.language.plan import (
     dispatch_tool_name,
     dispatched_tools,
 )
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignature, ToolSignatures
 from wavewright.planner.planning.candidates import required_tools
 from wavewright.planner.planning.goal_schema import closed_object, without_absent_members
 from wavewright.planner.planning.prompt import dispatchable_tools
@@ -171,7 +171,7 @@ class GuidedPlan:
     """The steps of a plan so far, and what may follow them."""
 
     goal: Goal
-    tools: Mapping[str, ToolSignature]
+    tools: ToolSignatures
     steps: tuple[Step, ...] = ()
 
     @cached_property
@@ -470,7 +470,7 @@ class GuidedPlan:
         return (*(tool.name for tool in self.goal.tools), *union)
 
     @cached_property
-    def _signatures(self) -> Mapping[str, ToolSignature]:
+    def _signatures(self) -> ToolSignatures:
         return with_dispatched(self._names, self.tools)
 
     @property

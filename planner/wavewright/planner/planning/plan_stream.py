@@ -10,7 +10,6 @@ waits for may start early, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from wavewright.config.errors import WavewrightError
@@ -18,7 +17,13 @@ from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature, asks_approval
+from wavewright.planner.language.signatures import (
+    AGENT,
+    ASK_PERSON,
+    ToolSignature,
+    ToolSignatures,
+    asks_approval,
+)
 from wavewright.planner.planning.goal_schema import without_absent_arguments
 from wavewright.planner.planning.step_building import is_same_call
 from wavewright.planner.plans.binding import bind_plan
@@ -114,7 +119,7 @@ class PlanStream:
             self._last = part
 
 
-def prefix_as_it_runs(plan: Plan, tools: Mapping[str, ToolSignature]) -> Plan:
+def prefix_as_it_runs(plan: Plan, tools: ToolSignatures) -> Plan:
     """Return a plan prefix with the names of its `let` and its `stop` put in, and without arguments
     that are null for absent: as the whole plan has these steps.
 
@@ -133,7 +138,7 @@ def prefix_as_it_runs(plan: Plan, tools: Mapping[str, ToolSignature]) -> Plan:
 def startable_steps(
     plan: Plan,
     goal: Goal,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     *,
     allowance: Allowance | None = None,
     passes_effects: bool = False,

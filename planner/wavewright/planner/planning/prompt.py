@@ -24,7 +24,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, error_diagnost
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal, Rules
 from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Gate, Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignatures
 from wavewright.planner.planning.records import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import (
     ToolEntry,
@@ -311,7 +311,7 @@ class PlannerPrompt:
 
 def planner_prompt(
     goal: Goal,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     prompts: Prompts,
     *,
     answers: Sequence[AnsweredQuestion] = (),
@@ -343,7 +343,7 @@ def planner_prompt(
     return PlannerPrompt(instructions, request, names, dispatched)
 
 
-def dispatchable_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> tuple[str, ...]:
+def dispatchable_tools(goal: Goal, tools: ToolSignatures) -> tuple[str, ...]:
     """Return the tools of a goal that data may choose, where a step can ask a model for calls; none
     with a gate of the goal on it, or with parameters that the goal sets.
     """
@@ -367,7 +367,7 @@ _OF_TIME: Final = re.compile(r"timestamp|duration|now\(|\.get[A-Z]")
 _TIME_WORDS: Final = re.compile(r"date|time|_at\b|as_of|day|year|fresh", re.IGNORECASE)
 
 
-def fitting_functions(goal: Goal, tools: Mapping[str, ToolSignature]) -> dict[str, str]:
+def fitting_functions(goal: Goal, tools: ToolSignatures) -> dict[str, str]:
     """Return the functions of expressions that fit a goal, with one line each: those of time where
     its tools, inputs or gates have any.
     """
@@ -400,7 +400,7 @@ def repair_reply(
 
 def request_values(
     goal: Goal,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     entries: Sequence[ToolEntry],
     answers: Sequence[AnsweredQuestion],
     *,
@@ -439,9 +439,7 @@ _RESULT = StepId("result")
 _MAX_GOAL_LENGTH = 500
 
 
-def _sub_plan_lines(
-    goal: Goal, tools: Mapping[str, ToolSignature], *, is_brief: bool = False
-) -> list[str]:
+def _sub_plan_lines(goal: Goal, tools: ToolSignatures, *, is_brief: bool = False) -> list[str]:
     """Return the contract of each sub-plan that a goal allows, on one line: `name(inputs) -> type:
     its goal`.
     """
@@ -483,7 +481,7 @@ def _input_values(name: str, goal: Goal, types: Mapping[str, str], room: int) ->
     return {"name": name, "type": types[name], "shown": truncate(value, room)}
 
 
-def _rule_values(rules: Rules, goal: Goal, tools: Mapping[str, ToolSignature]) -> dict[str, object]:
+def _rule_values(rules: Rules, goal: Goal, tools: ToolSignatures) -> dict[str, object]:
     tagged = {name for name in goal.tool_names if name in tools and "data" in tools[name].tags}
     tags = rules.tags
     return {

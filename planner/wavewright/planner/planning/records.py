@@ -7,7 +7,7 @@ given passes planning by, and does not pay for what it takes.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wavewright.config.sources import Source
     from wavewright.planner.language.goals import Goal
     from wavewright.planner.language.plan import Plan
-    from wavewright.planner.language.signatures import ToolSignature
+    from wavewright.planner.language.signatures import ToolSignatures
     from wavewright.planner.ports.budgets import Allowance
     from wavewright.planner.reading.repairs import Repair
     from wavewright.planner.types import RunId
@@ -61,7 +61,7 @@ class PlanningRequest:
     """What is planned for, and what is known before a model is asked."""
 
     goal: Goal
-    tools: Mapping[str, ToolSignature]
+    tools: ToolSignatures
     """Signatures of the tools that are installed."""
     template_plan: Plan | None = None
     """The goal template's own plan."""

@@ -9,13 +9,13 @@ that it is sensible, so its confidence ceiling is low.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignatures
 from wavewright.planner.plans.binding import bind_plan, escape_references, terminal_params
 from wavewright.planner.plans.uses import step_reads
 from wavewright.planner.types import (
@@ -39,7 +39,7 @@ _ID = re.compile(ID_PATTERN)
 _MAX_ID_LENGTH = 50
 
 
-def data_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> tuple[str, ...]:
+def data_tools(goal: Goal, tools: ToolSignatures) -> tuple[str, ...]:
     """Return the tools that fetch data for a goal, in its order: those it names, or those tagged
     `data`.
     """
@@ -54,7 +54,7 @@ def data_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> tuple[str, ...
 class StepBuilder:
     """Builds a plan, call by call."""
 
-    def __init__(self, goal: Goal, tools: Mapping[str, ToolSignature]) -> None:
+    def __init__(self, goal: Goal, tools: ToolSignatures) -> None:
         self.steps: list[Step] = []
         self._goal = goal
         self._tools = tools
@@ -239,9 +239,7 @@ class StepBuilder:
         return as_object(properties_of(signature.input_schema).get(name))
 
 
-def with_dependencies(
-    step: Step, steps: Sequence[Step], goal: Goal, tools: Mapping[str, ToolSignature]
-) -> Step:
+def with_dependencies(step: Step, steps: Sequence[Step], goal: Goal, tools: ToolSignatures) -> Step:
     """Return the step with dependencies on steps that it does not read but must follow: an analysis
     follows all data, a call with effects follows everything.
     """
@@ -268,7 +266,7 @@ def _with_ancestors(ids: Iterable[StepId], steps: Sequence[Step]) -> set[StepId]
     return ancestors
 
 
-def _only_reads(tools: Mapping[str, ToolSignature], tool: str) -> bool:
+def _only_reads(tools: ToolSignatures, tool: str) -> bool:
     signature = tools.get(tool)
     return signature is not None and signature.only_reads and not signature.needs_approval
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import SUB_PLAN
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignature, ToolSignatures
 from wavewright.planner.plans.binding import terminal_params
 from wavewright.planner.schemas.validation import COUNTED_NOUNS, look_up_reference
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
@@ -201,7 +201,7 @@ def tool_line(
 
 
 def tool_entries(
-    goal: Goal, tools: Mapping[str, ToolSignature], *, is_brief: bool = False
+    goal: Goal, tools: ToolSignatures, *, is_brief: bool = False
 ) -> tuple[ToolEntry, ...]:
     """Return the tools that a goal allows and that are installed, in the goal's order.
 

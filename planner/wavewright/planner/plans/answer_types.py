@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from wavewright.config.errors import WavewrightError, did_you_mean
 from wavewright.config.sources import pointer_token
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignature, ToolSignatures
 from wavewright.planner.plans.dispatch import call_schema, undispatchable
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.schemas.views import refers
@@ -53,7 +53,7 @@ class AnswerTypeError(WavewrightError):
         self.pointer = pointer
 
 
-def answer_schema(fields: Json, tools: Mapping[str, ToolSignature]) -> JsonSchema:
+def answer_schema(fields: Json, tools: ToolSignatures) -> JsonSchema:
     """Return the JSON Schema of an answer with these fields, all of them required.
 
     Args:
@@ -106,7 +106,7 @@ _HINT: Final = (
 )
 
 
-def _object(fields: JsonObject, pointer: str, tools: Mapping[str, ToolSignature]) -> JsonSchema:
+def _object(fields: JsonObject, pointer: str, tools: ToolSignatures) -> JsonSchema:
     types: JsonObject = {
         name: _type(value, pointer + pointer_token(name), tools) for name, value in fields.items()
     }
@@ -118,7 +118,7 @@ def _object(fields: JsonObject, pointer: str, tools: Mapping[str, ToolSignature]
     }
 
 
-def _type(value: Json, pointer: str, tools: Mapping[str, ToolSignature]) -> JsonSchema:
+def _type(value: Json, pointer: str, tools: ToolSignatures) -> JsonSchema:
     if isinstance(value, str):
         return _word(value, pointer)
     if isinstance(value, list):
@@ -185,7 +185,7 @@ def _is_word(text: str) -> bool:
     return _SYNONYMS.get(name, name) in WORDS
 
 
-def _calls(names: Json, pointer: str, tools: Mapping[str, ToolSignature]) -> JsonSchema:
+def _calls(names: Json, pointer: str, tools: ToolSignatures) -> JsonSchema:
     if not isinstance(names, list) or not names:
         message = "must list the tools that may be called"
         raise AnswerTypeError(pointer, message, "write {calls: [TOOL, TOOL]}")

@@ -7,7 +7,7 @@ on edges, waves, concurrency and the estimated duration of the run.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.json_values import json_changes
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignatures
 from wavewright.planner.plans.estimates import expected_seconds
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.let_and_stop import with_joined
@@ -131,7 +131,7 @@ _TEXT_WIDTH = 80
 
 
 def diff_plans(
-    old: Plan, new: Plan, tools: Mapping[str, ToolSignature], goals: tuple[Goal, Goal] | None = None
+    old: Plan, new: Plan, tools: ToolSignatures, goals: tuple[Goal, Goal] | None = None
 ) -> PlanDiff:
     """Return what changes from one plan to another; the prose of plans does not count.
 
@@ -162,7 +162,7 @@ def diff_plans(
     )
 
 
-def _plan_shape(plan: Plan, graph: PlanGraph, tools: Mapping[str, ToolSignature]) -> PlanShape:
+def _plan_shape(plan: Plan, graph: PlanGraph, tools: ToolSignatures) -> PlanShape:
     return PlanShape(
         hash=plan_hash(plan),
         steps=len(plan.steps),

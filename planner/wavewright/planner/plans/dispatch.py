@@ -8,7 +8,7 @@ approved and tried again as any other. See docs/explanation/semantics.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from wavewright.planner.language.hashing import content_hash
 from wavewright.planner.language.plan import (
@@ -17,7 +17,12 @@ from wavewright.planner.language.plan import (
     Retry,
     dispatched_tools,
 )
-from wavewright.planner.language.signatures import INSTRUCTIONS, NOT_DISPATCHED, ToolSignature
+from wavewright.planner.language.signatures import (
+    INSTRUCTIONS,
+    NOT_DISPATCHED,
+    ToolSignature,
+    ToolSignatures,
+)
 from wavewright.planner.schemas.views import (
     compose_schema,
     scoped_schema,
@@ -32,9 +37,7 @@ def undispatchable(signature: ToolSignature) -> bool:
     return name in NOT_DISPATCHED or name.split(".", 1)[0] == DISPATCH or "--" in name
 
 
-def with_dispatched(
-    names: Iterable[str], tools: Mapping[str, ToolSignature]
-) -> Mapping[str, ToolSignature]:
+def with_dispatched(names: Iterable[str], tools: ToolSignatures) -> ToolSignatures:
     """Return signatures, with those of the unions among these names whose tools are all there."""
     unions = dict[str, ToolSignature]()
     for name in names:

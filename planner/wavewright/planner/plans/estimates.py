@@ -23,7 +23,7 @@ from typing import Final
 from wavewright.planner.cel.embedded import bare_expression, iterate_strings, reads
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.plan import Limits, Plan, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignature, ToolSignatures
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import superseded_by
 from wavewright.planner.plans.uses import (
@@ -148,7 +148,7 @@ _NOW: Final = re.compile(r"\bnow\s*\(")
 _DEFAULT_SECONDS = 1.0
 
 
-def expected_seconds(plan: Plan, tools: Mapping[str, ToolSignature]) -> dict[StepId, float]:
+def expected_seconds(plan: Plan, tools: ToolSignatures) -> dict[StepId, float]:
     """Return the expected seconds of each step, within the default limits."""
     limits = Limits()
     return {step.id: _step_seconds(plan, step, tools.get(step.tool), limits) for step in plan.steps}
@@ -215,7 +215,7 @@ class PlanEstimate:
 
 def estimate_plan_tokens(
     plan: Plan,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     *,
     finished: Collection[StepId] = frozenset(),
     items_done: Mapping[StepId, int] = _NO_ITEMS_DONE,

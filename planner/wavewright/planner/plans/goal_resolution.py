@@ -35,7 +35,7 @@ from wavewright.planner.language.goals import (
     Recipe,
 )
 from wavewright.planner.language.plan import Gate, step_tools
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignature, ToolSignatures
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.uses import ExpressionText, holds_expression
 from wavewright.planner.schemas.validation import (
@@ -133,7 +133,7 @@ def goal_with_inputs(goal: Goal, text: str, inputs: JsonObject) -> Goal:
     return goal.model_copy(update={"inputs": inputs, "text": rendered, "written": written})
 
 
-def check_template(template: GoalTemplate, tools: Mapping[str, ToolSignature]) -> list[Diagnostic]:
+def check_template(template: GoalTemplate, tools: ToolSignatures) -> list[Diagnostic]:
     """Return what is wrong with a goal template, with places in it: whatever it names has to exist."""
     return [
         *unknown_tools(template.available_tools, tools),
@@ -319,9 +319,7 @@ def _plan_error(faults: Sequence[Diagnostic], document: Document | None) -> Plan
     return PlanError(locate_diagnostics(faults, document), document.source)
 
 
-def unknown_tools(
-    allowed: Sequence[AvailableTool], tools: Mapping[str, ToolSignature]
-) -> Iterator[Diagnostic]:
+def unknown_tools(allowed: Sequence[AvailableTool], tools: ToolSignatures) -> Iterator[Diagnostic]:
     """Yield the tools that a goal allows and that do not exist, with places in its template."""
     for number, tool in enumerate(allowed):
         if tool.name not in tools:
@@ -385,9 +383,7 @@ def unknown_names(
     yield from _template_allow_literals(template)
 
 
-def _template_params(
-    template: GoalTemplate, tools: Mapping[str, ToolSignature]
-) -> Iterator[Diagnostic]:
+def _template_params(template: GoalTemplate, tools: ToolSignatures) -> Iterator[Diagnostic]:
     """Yield the parameters of which a template speaks and which their tools do not take, and the
     values that it sets and that do not fit them.
     """

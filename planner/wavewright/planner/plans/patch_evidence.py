@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from wavewright.config.sources import pointer_token
@@ -17,7 +17,7 @@ from wavewright.planner.cel.plain_paths import is_plain_path
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import AddStep, Gate, Plan, PlanPatch, ReplaceStep, Step
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.signatures import ToolSignature, ToolSignatures
 from wavewright.planner.plans.binding import repoint_step
 from wavewright.planner.plans.figures import figures_in, is_telling, numbers_in
 from wavewright.planner.plans.graph import PlanGraph, inputs_behind, superseded_by
@@ -34,7 +34,7 @@ def evidence_faults(
     after: Plan,
     patch: PlanPatch,
     goal: Goal | None,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
 ) -> Iterator[Diagnostic]:
     """Yield how a model's patch would make evidence weaker, with places in the patch.
 
@@ -92,7 +92,7 @@ def stopped_data_faults(
     after: Plan,
     patch: PlanPatch,
     failed_gates: Collection[GateId],
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
 ) -> Iterator[Diagnostic]:
     """Yield the steps that would write or send what rests on data that a gate has stopped.
 
@@ -130,7 +130,7 @@ def _supplied_data(
     before: Plan,
     patch: PlanPatch,
     goal: Goal | None,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     was: PlanProvenance,
     now: PlanProvenance,
 ) -> Iterator[Diagnostic]:
@@ -201,7 +201,7 @@ def _joined_again(
     before: Plan,
     patch: PlanPatch,
     now: PlanProvenance,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
 ) -> Iterator[tuple[str, StepId, StepId]]:
     """Yield the parameters in which a fetch of the patch's own is joined with a step that asks for the
     same, whose entries would count twice, with the two steps.

@@ -29,7 +29,12 @@ from wavewright.planner.language.plan import (
     RewireStep,
     Step,
 )
-from wavewright.planner.language.signatures import AGENT, ToolSignature, asks_approval
+from wavewright.planner.language.signatures import (
+    AGENT,
+    ToolSignature,
+    ToolSignatures,
+    asks_approval,
+)
 from wavewright.planner.plans.binding import (
     bind_plan,
     mandatory_caps,
@@ -87,7 +92,7 @@ def check_patch(
     *,
     finished: Collection[StepId],
     goal: Goal | None = None,
-    tools: Mapping[str, ToolSignature] | None = None,
+    tools: ToolSignatures | None = None,
     round_number: int = 1,
     failed_gates: Iterable[GateId] = (),
     tried: Collection[str] = frozenset(),
@@ -166,7 +171,7 @@ def apply_patch(
     *,
     finished: Collection[StepId],
     goal: Goal | None = None,
-    tools: Mapping[str, ToolSignature] | None = None,
+    tools: ToolSignatures | None = None,
     round_number: int = 1,
     failed_gates: Iterable[GateId] = (),
     tried: Collection[str] = frozenset(),
@@ -314,9 +319,7 @@ def _has_effect(signature: ToolSignature | None) -> bool:
     )
 
 
-def _is_allowed(
-    step: Step, plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature]
-) -> bool:
+def _is_allowed(step: Step, plan: Plan, goal: Goal | None, tools: ToolSignatures) -> bool:
     """Whether the goal's policy lets a new step act without approval: the plan calls the same tool
     without one.
 

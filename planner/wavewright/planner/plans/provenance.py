@@ -33,7 +33,7 @@ from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Gate, Plan, Step
-from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
+from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignatures
 from wavewright.planner.plans.answer_types import only_answers
 from wavewright.planner.plans.binding import terminal_params
 from wavewright.planner.plans.figures import numbers_in
@@ -79,7 +79,7 @@ class PlanProvenance:
     def __init__(
         self,
         plan: Plan,
-        tools: Mapping[str, ToolSignature],
+        tools: ToolSignatures,
         goal: Goal | None = None,
         *,
         is_strict: bool = False,

@@ -7,12 +7,12 @@ the tools that its step names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
 from wavewright.planner.language.plan import ASK_MODEL, Step
-from wavewright.planner.language.signatures import AGENT, ToolSignature
+from wavewright.planner.language.signatures import AGENT, ToolSignature, ToolSignatures
 from wavewright.planner.plans.answer_types import AnswerTypeError, answer_schema
 from wavewright.planner.plans.uses import holds_expression
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
@@ -26,7 +26,7 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_o
 _PART: Final = re.compile(r"[^.\[\]]+|\[\*\]")
 
 
-def step_signature(step: Step, tools: Mapping[str, ToolSignature]) -> ToolSignature | None:
+def step_signature(step: Step, tools: ToolSignatures) -> ToolSignature | None:
     """Return the signature of a step's tool: of an agent, with no more tools than its step names."""
     signature = tools.get(step.tool)
     named = step.params.get("tools")
@@ -49,7 +49,7 @@ def step_signature(step: Step, tools: Mapping[str, ToolSignature]) -> ToolSignat
     return signature.model_copy(update=update)
 
 
-def call_output_schema(step: Step, tools: Mapping[str, ToolSignature]) -> JsonSchema:
+def call_output_schema(step: Step, tools: ToolSignatures) -> JsonSchema:
     """Return the schema of what one call of a step gives; open where nothing is known of its tool."""
     signature = tools.get(step.tool)
     if signature is None:
@@ -67,9 +67,7 @@ def call_output_schema(step: Step, tools: Mapping[str, ToolSignature]) -> JsonSc
     return output
 
 
-def answer_types(
-    step: Step, tools: Mapping[str, ToolSignature]
-) -> Iterator[tuple[str, JsonSchema]]:
+def answer_types(step: Step, tools: ToolSignatures) -> Iterator[tuple[str, JsonSchema]]:
     """Yield the schemas that a step writes out for the answer of a model, by parameter."""
     if step.tool == ASK_MODEL:
         with suppress(AnswerTypeError):

@@ -32,7 +32,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     locate_diagnostics,
 )
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import Tools, ToolSignature
+from wavewright.planner.language.signatures import ToolSignature, ToolSignatures
 from wavewright.planner.types import STEP_ID_PATTERN, Json, as_list, as_object
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class _ListOfToolSignatures(RootModel[list[ToolSignature]]):
     """A JSON or YAML list of `{name, description, input_schema, output_schema, effects}`."""
 
 
-def read_tools_file(path: Path) -> Tools:
+def read_tools_file(path: Path) -> ToolSignatures:
     """Return the signatures that a file lists, by name.
 
     Raises:
@@ -259,7 +259,7 @@ def read_tools_file(path: Path) -> Tools:
     """
     document = read_document_file(path)
     read = read_model(document, _ListOfToolSignatures)
-    tools: Tools = {}
+    tools: dict[str, ToolSignature] = {}
     repeated: list[Diagnostic] = []
     for position, signature in enumerate(read.root):
         if signature.name in tools:

@@ -12,7 +12,7 @@ step without items is not evaluated: a warning and a cap, unless its `on_empty` 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ import anyio
 
 from wavewright.executor import GateRecord
 from wavewright.executor.run.ports import GateRecords, GateView, Verify
-from wavewright.planner import Gate, Goal, Json, Plan, StepId, ToolSignature
+from wavewright.planner import Gate, Goal, Json, Plan, StepId, ToolSignatures
 from wavewright.planner.plans.binding import template_gate_of
 from wavewright.planner.plans.gate_questions import is_asked_per_call
 from wavewright.planner.types import GateId, GateSeverity
@@ -51,7 +51,7 @@ _MAX_PARALLEL_JUDGEMENTS = 8
 
 def make_verifier(
     plan: Plan,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     goal: Goal | None,
     now: dt.datetime,
     judge: GateJudge | None = None,
@@ -149,7 +149,7 @@ class _GatePreparer:
     """Prepares gates; equal schemas share one validator."""
 
     def __init__(
-        self, plan: Plan, tools: Mapping[str, ToolSignature], goal: Goal | None, now: dt.datetime
+        self, plan: Plan, tools: ToolSignatures, goal: Goal | None, now: dt.datetime
     ) -> None:
         self._tool_of = {step.id: step.tool for step in plan.steps}
         self._tools = tools

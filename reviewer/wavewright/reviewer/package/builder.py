@@ -8,7 +8,6 @@ built from the run's state alone, written atomically, and equal when read back.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -32,7 +31,7 @@ from wavewright.planner import (
     PlanGraph,
     Step,
     StepId,
-    ToolSignature,
+    ToolSignatures,
     as_list,
     canonical_json,
     plan_hash,
@@ -103,7 +102,7 @@ def build_package(
     goal: Goal,
     state: RunState,
     review: ReviewResult | None,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     now: RunNow | None = None,
 ) -> Package:
     """Return the package of a run, with secrets in the outputs redacted.
@@ -411,7 +410,7 @@ def _note_message(body: JsonObject) -> str:
     return f"{code}: {text}" if isinstance(code, str) else text
 
 
-def _patches(state: RunState, tools: Mapping[str, ToolSignature]) -> list[PatchReport]:
+def _patches(state: RunState, tools: ToolSignatures) -> list[PatchReport]:
     reports: list[PatchReport] = []
     how_read = {
         note.body.get("round"): as_list(note.body.get("read"))
@@ -441,7 +440,7 @@ def _recovery_ended(state: RunState) -> str:
     return str(notes[-1].body.get("reason", "")) if notes else ""
 
 
-def _diff(before: PlanAccepted, after: PlanAccepted, tools: Mapping[str, ToolSignature]) -> str:
+def _diff(before: PlanAccepted, after: PlanAccepted, tools: ToolSignatures) -> str:
     try:
         old, new = Plan.model_validate(before.plan), Plan.model_validate(after.plan)
     except ValidationError:

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 
 from wavewright.config.errors import cut_end
 from wavewright.executor import GateRecord, RunState
-from wavewright.planner import Json, JsonObject, Plan, PlanDiff, ToolSignature, diff_plans
+from wavewright.planner import (
+    Json,
+    JsonObject,
+    Plan,
+    PlanDiff,
+    ToolSignatures,
+    diff_plans,
+)
 from wavewright.planner.plans.diff import FieldChange
 from wavewright.reviewer.cost_records import Cost
 from wavewright.reviewer.package.call_reports import sum_uses
@@ -97,9 +104,7 @@ class RunComparison:
         }
 
 
-def compare(
-    before: ComparedRun, after: ComparedRun, signatures: Mapping[str, ToolSignature]
-) -> RunComparison:
+def compare(before: ComparedRun, after: ComparedRun, signatures: ToolSignatures) -> RunComparison:
     """Return what is different in the second run.
 
     Args:

@@ -10,7 +10,7 @@ which a recipe for feedback says so, and every step that reads one of those, dir
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from wavewright.executor import RunState
 from wavewright.executor.events.state import SUCCESSES
@@ -22,7 +22,7 @@ from wavewright.planner import (
     PlanPatch,
     Step,
     StepId,
-    ToolSignature,
+    ToolSignatures,
     plan_hash,
 )
 from wavewright.planner.language.goals import Recipe
@@ -174,7 +174,7 @@ def _expected_gate(gate: FailedGateView, plan: Plan, refetched: dict[StepId, Ste
 def patch_from_feedback(
     plan: Plan,
     state: RunState,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     feedback: FeedbackView,
     reason: str,
     recipes: Sequence[Recipe] = (),
@@ -238,7 +238,7 @@ def _params_by_step(
     return by_step
 
 
-def _takes_feedback(step: Step, tools: Mapping[str, ToolSignature]) -> bool:
+def _takes_feedback(step: Step, tools: ToolSignatures) -> bool:
     signature = tools.get(step.tool)
     properties = signature.input_schema.get("properties") if signature is not None else None
     return isinstance(properties, dict) and FEEDBACK_PARAM in properties

@@ -28,7 +28,7 @@ from wavewright.planner import (
     PlanError,
     PlanPatch,
     StepId,
-    ToolSignature,
+    ToolSignatures,
     check_patch,
     render_text,
 )
@@ -220,7 +220,7 @@ def recovery_call(
     plan: Plan,
     goal: Goal,
     view: RecoveryView,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     prompts: Prompts,
     *,
     rung: str = "model",

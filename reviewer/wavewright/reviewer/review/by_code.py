@@ -18,7 +18,7 @@ from typing import Final
 
 from wavewright.executor import ErrorKind, RunState
 from wavewright.executor.events.state import SUCCESSES
-from wavewright.planner import Goal, Plan, PlanGraph, StepId, ToolSignature
+from wavewright.planner import Goal, Plan, PlanGraph, StepId, ToolSignatures
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.plans.binding import recipes_for_gate
 from wavewright.reviewer.gates.kinds import ACTION_AFTER_FAILURE
@@ -339,7 +339,7 @@ def review_by_code(
     plan: Plan,
     goal: Goal,
     state: RunState,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
 ) -> ReviewResult:
     """Return the verdict on a run of a (bound) plan.
 

@@ -25,7 +25,14 @@ from typing import Final, TypeAlias
 
 from wavewright.executor import ErrorKind, GateRecord, ItemFinished, StepStatus
 from wavewright.executor.events.state import SUCCESSES, written_data
-from wavewright.planner import Plan, PlanGraph, Step, StepId, ToolSignature, as_object
+from wavewright.planner import (
+    Plan,
+    PlanGraph,
+    Step,
+    StepId,
+    ToolSignatures,
+    as_object,
+)
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.plans.binding import repoint_step, template_gate_of
 from wavewright.planner.plans.graph import superseded_by
@@ -359,12 +366,10 @@ field is made of.
 
 _NO_WRITERS: Final[Writers] = {}
 _NO_MAKERS: Final[Mapping[StepId, Collection[StepId]]] = {}
-_NO_TOOLS: Final[Mapping[str, ToolSignature]] = {}
+_NO_TOOLS: Final[ToolSignatures] = {}
 
 
-def confidence_sources(
-    plan: Plan, tools: Mapping[str, ToolSignature]
-) -> dict[StepId, frozenset[StepId]]:
+def confidence_sources(plan: Plan, tools: ToolSignatures) -> dict[StepId, frozenset[StepId]]:
     """Return the steps whose confidence bounds that of each step: all that it depends on, unless it
     has its own.
     """
@@ -399,7 +404,7 @@ def field_feeders(
     plan: Plan,
     claimants: Mapping[str, Collection[StepId]],
     writers: Writers = _NO_WRITERS,
-    tools: Mapping[str, ToolSignature] = _NO_TOOLS,
+    tools: ToolSignatures = _NO_TOOLS,
 ) -> dict[str, Feeders]:
     """Return what feeds each field; a field of which nothing is known is left out.
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -40,6 +40,7 @@ from wavewright.planner import (
     Step,
     StepId,
     ToolSignature,
+    ToolSignatures,
     evaluate,
     render,
     validator_of,
@@ -68,7 +69,7 @@ class ReviewedRun:
     plan: Plan
     goal: Goal
     state: RunState
-    tools: Mapping[str, ToolSignature]
+    tools: ToolSignatures
 
     @cached_property
     def now(self) -> dt.datetime:

@@ -7,11 +7,16 @@ asks for. It is *quarantined*: it calls nothing, and nothing but these fields le
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from wavewright.planner import Json, JsonObject, JsonSchema, ToolSignature, as_object
+from wavewright.planner import (
+    Json,
+    JsonObject,
+    JsonSchema,
+    ToolSignatures,
+    as_object,
+)
 from wavewright.planner.language.plan import ASK_MODEL
 from wavewright.planner.planning.typed_answers import misfit_texts
 from wavewright.planner.plans.answer_types import WORDS, AnswerTypeError, answer_schema
@@ -50,7 +55,7 @@ ASK_MODEL_SPEC = WorkerSpec(
 )
 
 
-def model_questioner(tools: Mapping[str, ToolSignature]) -> Worker:
+def model_questioner(tools: ToolSignatures) -> Worker:
     """Return the worker; `tools` are those that an answer may name in `calls`."""
     return Worker(
         ASK_MODEL_SPEC,
@@ -59,7 +64,7 @@ def model_questioner(tools: Mapping[str, ToolSignature]) -> Worker:
     )
 
 
-def _asked_schema(params: JsonObject, tools: Mapping[str, ToolSignature]) -> JsonSchema:
+def _asked_schema(params: JsonObject, tools: ToolSignatures) -> JsonSchema:
     """Return the schema of the answer.
 
     Raises:
@@ -71,7 +76,7 @@ def _asked_schema(params: JsonObject, tools: Mapping[str, ToolSignature]) -> Jso
         raise ToolError(f"'for' {error}", hint=error.hint) from error
 
 
-def _checked_answer(found: AnswerToFinish, tools: Mapping[str, ToolSignature]) -> Json:
+def _checked_answer(found: AnswerToFinish, tools: ToolSignatures) -> Json:
     schema = as_object(_with_formats(_asked_schema(found.params, tools)))
     # A day that no calendar has is written as a date, and is none.
     faults = misfit_texts(found.answer, schema, checks_formats=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from wavewright.config import Source
@@ -38,7 +38,7 @@ from wavewright.planner import (
     PlanGraph,
     Step,
     StepId,
-    ToolSignature,
+    ToolSignatures,
     check,
     plan_hash,
 )
@@ -82,7 +82,7 @@ def notebook_bundle(dry_run: DryRun) -> dict[str, str]:
 
 def forecast(
     order: ResolvedJob,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     *,
     now: dt.datetime,
     outlook: ForecastInputs | None = None,
@@ -149,7 +149,7 @@ class _Forecaster:
         self,
         plan: Plan,
         goal: Goal,
-        tools: Mapping[str, ToolSignature],
+        tools: ToolSignatures,
         outlook: ForecastInputs,
         now: dt.datetime,
     ) -> None:

@@ -34,6 +34,7 @@ from wavewright.planner import (
     StepId,
     StepKey,
     ToolSignature,
+    ToolSignatures,
 )
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import config_of
@@ -243,7 +244,7 @@ FindStored = Callable[[set[StepKey]], Mapping[StepKey, StoredCall]]
 def find_saved_calls(
     known: KnownValues,
     goal: Goal,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     *,
     wall: float,
     find: FindStored,

@@ -11,7 +11,6 @@ import datetime as dt
 import math
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -38,7 +37,7 @@ from wavewright.engine.run.session import run_to_end
 from wavewright.executor.budgets.limits import NO_AMOUNT, BudgetLimits, budget_day
 from wavewright.executor.budgets.tables import budget_left
 from wavewright.executor.stores import journal_of
-from wavewright.planner import Goal, Plan, RunId, ToolSignature
+from wavewright.planner import Goal, Plan, RunId, ToolSignature, ToolSignatures
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.plans.binding import bind_plan
@@ -92,7 +91,7 @@ def _remaining_budget(settings: Settings, run: RunId, job: str, budget: Budget |
 def gather_forecast_inputs(
     plan: Plan,
     goal: Goal,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     settings: Settings,
     *,
     now: dt.datetime,
@@ -139,7 +138,7 @@ def forecast_job(
     *,
     can_ask: bool = True,
     can_answer: bool | None = None,
-) -> tuple[Mapping[str, ToolSignature], DryRun]:
+) -> tuple[ToolSignatures, DryRun]:
     """Return the tools of a job that has not begun, and the dry run of its plan with the overrides
     of the request and of the settings.
 
@@ -165,7 +164,7 @@ def forecast_job(
 def _with_previous(
     order: ResolvedJob,
     plan: Plan,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     settings: Settings,
     now: dt.datetime,
 ) -> ResolvedJob:

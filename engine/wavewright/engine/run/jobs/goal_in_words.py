@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -46,7 +46,7 @@ from wavewright.planner import (
     Plan,
     PlanError,
     Step,
-    ToolSignature,
+    ToolSignatures,
     as_list,
     as_object,
     canonical_json,
@@ -284,7 +284,7 @@ def _generalised_text(text: str, inputs: JsonObject) -> str:
     return re.sub(rf"(?<!\w)(?:{words})(?!\w)", lambda match: f"${{{path_of[match[0]]}}}", escaped)
 
 
-def tool_lock(plan: Plan, tools: Mapping[str, ToolSignature]) -> dict[str, str]:
+def tool_lock(plan: Plan, tools: ToolSignatures) -> dict[str, str]:
     """Return the hash of the signature of each tool that a plan calls."""
     names = sorted({step.tool for step in plan.steps if step.tool in tools})
     return {name: content_hash(signature_json(tools[name])) for name in names}
@@ -402,9 +402,7 @@ class KeptPlan:
         return {"template": self.name, "use": use, "tokens_saved": saved}
 
 
-def find_kept_plan(
-    goal: Goal, settings: Settings, tools: Mapping[str, ToolSignature]
-) -> KeptPlan | None:
+def find_kept_plan(goal: Goal, settings: Settings, tools: ToolSignatures) -> KeptPlan | None:
     """Return the best kept plan for a goal: an exact match, or else the most similar one; None if
     there is none.
 
@@ -437,7 +435,7 @@ def with_kept_plan(job: ResolvedJob, settings: Settings) -> ResolvedJob:
 
 
 def _kept_plan(
-    kept: FoundTemplate, goal: Goal, settings: Settings, tools: Mapping[str, ToolSignature]
+    kept: FoundTemplate, goal: Goal, settings: Settings, tools: ToolSignatures
 ) -> KeptPlan | None:
     template = kept.template
     assert template.kept is not None

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +41,7 @@ from wavewright.planner import (
     Plan,
     PlanError,
     ToolSignature,
+    ToolSignatures,
     as_list,
     as_object,
     suggest_name,
@@ -256,7 +257,7 @@ def _whole_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:
 
 
 def signatures_of_sub_plans(
-    plan: Plan, folder: Path, settings: Settings, tools: Mapping[str, ToolSignature]
+    plan: Plan, folder: Path, settings: Settings, tools: ToolSignatures
 ) -> dict[str, ToolSignature]:
     """Return the plans that a plan calls, by what its steps name, without those that are faulty."""
     signatures: dict[str, ToolSignature] = {}

@@ -21,7 +21,7 @@ from wavewright.planner.plans.sub_plans import needs_expansion
 
 if TYPE_CHECKING:
     from wavewright.config import Settings
-    from wavewright.planner import Goal, ToolSignature
+    from wavewright.planner import Goal, ToolSignatures
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class ReadText:
         return None if part is None else (part, frozenset())
 
     def subject(
-        self, settings: Settings, tools: Mapping[str, ToolSignature], goal: Goal | None
+        self, settings: Settings, tools: ToolSignatures, goal: Goal | None
     ) -> CheckContext | None:
         """Return the plan with what it may use; None where there is no plan to be read."""
         if self.plan is None:

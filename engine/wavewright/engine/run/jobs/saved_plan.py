@@ -10,7 +10,7 @@ effect on it.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
@@ -24,6 +24,7 @@ from wavewright.planner import (
     JsonObject,
     Plan,
     ToolSignature,
+    ToolSignatures,
     canonical_json,
     content_hash,
     plan_hash,
@@ -57,12 +58,12 @@ class SavedPlan:
     plan_hash: str
     rung: str
     """Which rung of the ladder made the plan."""
-    tools: Mapping[str, ToolSignature]
+    tools: ToolSignatures
     """The tools that it calls, as they were."""
     name: str
     """Of the file."""
 
-    def check_tools(self, tools: Mapping[str, ToolSignature]) -> None:
+    def check_tools(self, tools: ToolSignatures) -> None:
         """Compare the saved signatures with those of the tools as they are now.
 
         Raises:

@@ -31,7 +31,17 @@ from wavewright.engine.run.project.tool_sources import (
     own_workers,
     refuse_unknown_packs,
 )
-from wavewright.planner import Goal, Json, JsonObject, Plan, Step, ToolSignature, as_list, as_object
+from wavewright.planner import (
+    Goal,
+    Json,
+    JsonObject,
+    Plan,
+    Step,
+    ToolSignature,
+    ToolSignatures,
+    as_list,
+    as_object,
+)
 from wavewright.planner.checks.feasibility import (
     WHOLE_RUN,
     Obstacle,
@@ -246,9 +256,7 @@ def tools_with_redacted_outputs(tools: Mapping[str, Tool], settings: Settings) -
     )
 
 
-def find_obstacles(
-    plan: Plan, tools: Mapping[str, ToolSignature], settings: Settings
-) -> Mapping[str, Obstacle]:
+def find_obstacles(plan: Plan, tools: ToolSignatures, settings: Settings) -> Mapping[str, Obstacle]:
     """Return what keeps tools that the plan calls from working, by their names; asks no model.
 
     Where a configured model cannot be asked, which keeps every run from beginning, that stands
@@ -282,7 +290,7 @@ def find_obstacles(
 def _called_workers(
     called: Collection[str],
     servers: Mapping[str, str],
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     settings: Settings,
 ) -> dict[str, Worker]:
     """Return the workers among the tools that a plan calls."""

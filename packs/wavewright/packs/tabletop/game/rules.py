@@ -5,7 +5,7 @@ changes a rule.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
@@ -15,7 +15,7 @@ from wavewright.packs.tabletop.game.events import GameEvent
 from wavewright.packs.tabletop.game.fold import D20, DiceExpression, Play, read_dice
 from wavewright.packs.tabletop.game.state import Creature, GameState
 from wavewright.packs.tabletop.game.world import CONDITION_TURNS, GOLD, PLAYER, Place, Side
-from wavewright.planner import JsonObject, ToolSignature
+from wavewright.planner import JsonObject, ToolSignatures
 from wavewright.tools import ToolError, make_tool
 
 GAME_TOOLS: Final = ("start_combat", "attack", "end_combat", "move", "talk", "give", "roll")
@@ -365,7 +365,7 @@ class GrowthRules(GameRules):
 
 
 @lru_cache(maxsize=1)
-def tool_signatures() -> Mapping[str, ToolSignature]:
+def tool_signatures() -> ToolSignatures:
     """Return the signatures of all tools of the game: each writes, and what it writes is the game."""
     rules = GrowthRules(Play(GameState()))
     return {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wavewright.engine.interfaces.cli.lsp.projects import OpenProject
     from wavewright.engine.interfaces.cli.planning.plan_check import CheckedDocument
     from wavewright.engine.interfaces.cli.planning.text_check import CheckOutcome, GoodText
-    from wavewright.planner import Goal, Json, ToolSignature
+    from wavewright.planner import Goal, Json, ToolSignatures
     from wavewright.planner.checks.context import CheckContext
 
 
@@ -41,7 +41,7 @@ class Surroundings:
         return self.project.settings
 
     @property
-    def tools(self) -> Mapping[str, ToolSignature]:
+    def tools(self) -> ToolSignatures:
         """Every tool of the project."""
         return self.project.tools().signatures
 

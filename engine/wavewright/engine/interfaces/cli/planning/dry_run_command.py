@@ -11,7 +11,7 @@ import datetime as dt
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -54,7 +54,7 @@ from wavewright.planner import (
     PlanError,
     PlanPatch,
     StepId,
-    ToolSignature,
+    ToolSignatures,
     check_patch,
 )
 from wavewright.planner.diagnostics.diagnostic import counted, locate_diagnostics
@@ -105,7 +105,7 @@ class _DryRunResult:
     """A dry run, with the job and the tools that it is of."""
 
     resolved_job: ResolvedJob
-    tools: Mapping[str, ToolSignature]
+    tools: ToolSignatures
     record: DryRun
     settings: Settings
 
@@ -321,7 +321,7 @@ class BegunRun:
     """A begun run, with the plan that it would follow from here."""
 
     resolved_job: ResolvedJob
-    tools: Mapping[str, ToolSignature]
+    tools: ToolSignatures
     rerun: BegunRunForecast
     now: dt.datetime
     """The time that the run uses as now."""
@@ -398,7 +398,7 @@ def _patched(
     plan: Plan,
     patch: PlanPatch,
     goal: Goal,
-    tools: Mapping[str, ToolSignature],
+    tools: ToolSignatures,
     state: RunState,
     document: Document,
 ) -> PatchCheck:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wavewright.config import Settings
-    from wavewright.planner import ToolSignature
+    from wavewright.planner import ToolSignatures
     from wavewright.planner.checks.context import CheckContext
 
 _WORD_BEFORE = re.compile(r"[\w./:-]*\Z")
@@ -65,7 +65,7 @@ class Surrounded(Protocol):
         ...
 
     @property
-    def tools(self) -> Mapping[str, ToolSignature]:
+    def tools(self) -> ToolSignatures:
         """Every tool of the project, which is imported once they are asked for."""
         ...
 

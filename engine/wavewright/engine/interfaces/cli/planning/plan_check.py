@@ -41,7 +41,7 @@ from wavewright.planner import (
     Plan,
     PlanError,
     PlanText,
-    ToolSignature,
+    ToolSignatures,
     as_object,
     check,
     read_plan,
@@ -150,7 +150,7 @@ class CheckBasis:
 
     plan: Plan
     goal: Goal | None
-    tools: Mapping[str, ToolSignature]
+    tools: ToolSignatures
     limits: Limits
     allowance: Allowance | None
     """What a run of it may still spend; None without a project or a configured model."""
@@ -404,7 +404,7 @@ def _with_schedule(
 
 
 def _check_expansion(
-    order: ResolvedJob, tools: Mapping[str, ToolSignature]
+    order: ResolvedJob, tools: ToolSignatures
 ) -> tuple[Goal, tuple[Diagnostic, ...]]:
     """Return the goal as further targets have it, and what is wrong with how they are found."""
     if order.expansion is None:
@@ -518,9 +518,7 @@ def _goal(options: CheckOptions, plan: Plan, document: Document | None) -> Goal 
     return goal_of_file(file, plan, document, settings)
 
 
-def _tools(
-    options: CheckOptions, plan: Plan | None, goal: Goal | None
-) -> Mapping[str, ToolSignature]:
+def _tools(options: CheckOptions, plan: Plan | None, goal: Goal | None) -> ToolSignatures:
     if options.tools is not None:
         try:
             return read_tools_file(options.tools)
