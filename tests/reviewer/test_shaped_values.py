@@ -300,6 +300,10 @@ def test_an_answer_that_a_model_was_told_is_worth_little(
         ("${steps.towns}", "Between 1 and 7, 7 being the best", [7], 0.8),
         (["${steps.rates.EUR}", 700], "Add up", [700.25], 0.3),
         (["${steps.rates.EUR}", 400], "Add up", [700.25], 0.8),
+        ({"rate": "${steps.rates.EUR}", "cost": 700}, "Add up", [700.25], 0.3),
+        ({"rates": "${steps.rates}", "of": {"cost": "${700}"}}, "Add up", [700.25], 0.3),
+        ({"rate": "${steps.rates.EUR}", "cost": 400}, "Add up", [700.25], 0.8),
+        ({"rate": "${steps.rates.EUR}", "is": "in euro", "all": True}, "Add up", [700.25], 0.8),
     ],
 )
 def test_what_is_made_of_an_answer_that_a_model_was_told_is_worth_little(

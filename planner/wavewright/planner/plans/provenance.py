@@ -255,15 +255,14 @@ class PlanProvenance:
         """
         return self._repeated_in(step.for_each)
 
-    def _listed_for_model(
+    def _figures_beside(
         self, step: Step, kind: _SourceKind, params: Mapping[str, Origins]
     ) -> frozenset[str]:
-        """Return the figures that stand in a list beside the data that a model is asked about, and that
-        the job does not name: what it makes of them is not made of the data alone.
+        """Return the figures that stand in a list or an object beside the data that a model is asked
+        about, and that the job does not name: what it makes of them is not made of the data alone.
         """
         name = _ASKED_ABOUT.get(step.tool, "")
-        asked_about = step.params[name] if name in params else None
-        if kind != "model" or not _holds_records(asked_about, figures_too=True):
+        if kind != "model" or name not in params or not isinstance(step.params[name], (list, dict)):
             return NO_TEXTS
         figures = params[name].literals - EMPTY_VALUES - _TRUE
         listing = ", ".join(sorted(text for text in figures if not self.said.names(text)))
@@ -398,7 +397,7 @@ class PlanProvenance:
             factors=whole.factors.union(
                 self._options(step, kind),
                 self._doubled(step, kind, params),
-                self._listed_for_model(step, kind, params),
+                self._figures_beside(step, kind, params),
             ),
             choices=whole.choices,
             computed=whole.computed,
