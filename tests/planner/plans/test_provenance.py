@@ -679,6 +679,16 @@ def test_each_field_of_a_result_has_its_own_origins() -> None:
     } == {"total": ["items"], "n": ["n"], "rows[0].x": ["1"]}
 
 
+def test_a_result_that_one_expression_gives_has_the_fields_that_it_puts_together() -> None:
+    result = "${{'rows': [{'note': 'few'}], 'deep': {'n': steps.total.n, 'x': 7.5}}}"
+    wanted = goal(allow_literals=["rows"])
+    [fault] = check_written_result(bind_plan(plan(result=result), wanted), wanted, TOOLS)
+
+    assert fault.message == "'deep.x' of the result holds what the planner wrote: 7.5"
+    assert fault.pointer == "/result"
+    assert written(result, allowed=("rows", "deep.x")) == []
+
+
 def patched(*ops: JsonObject, goal_gates: Sequence[JsonObject] = ()) -> list[str]:
     """Return the codes of what is wrong with a model's patch of the finished plan."""
     wanted = goal(gates=[*goal_gates])

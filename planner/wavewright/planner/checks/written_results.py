@@ -51,6 +51,16 @@ def _pointer(plan: Plan, field: str, *, is_of_stop: bool) -> str:
     ids = [step.id for step in plan.steps]
     if plan.result is None and field in ids and not is_of_stop:
         return f"/steps/{ids.index(StepId(field))}"
-    parts = field.replace("[", ".").replace("]", "").split(".")
-    tokens = [] if field == "result" else [pointer_token(part) for part in parts]
-    return f"{'/stop' if is_of_stop else ''}/result" + "".join(tokens)
+    written, pointer = plan.result, "/result"
+    if is_of_stop and plan.stop is not None:
+        written, pointer = plan.stop.result, "/stop/result"
+    for part in field.replace("[", ".").replace("]", "").split("."):
+        # What one expression gives has fields that the plan does not write one by one.
+        if isinstance(written, dict) and part in written:
+            written = written[part]
+        elif isinstance(written, list) and part.isdigit():
+            written = written[int(part)]
+        else:
+            break
+        pointer += pointer_token(part)
+    return pointer

@@ -178,9 +178,9 @@ class PlanProvenance:
         by_field: dict[str, Origins] = {}
         for path, leaf in _leaves(result, ()):
             is_nothing = may_say_nothing and _is_nothing(leaf)
-            by_field[path_text(path) or "result"] = (
-                NOTHING if is_nothing else self._of_leaf(path, leaf)
-            )
+            origins = NOTHING if is_nothing else self._of_leaf(path, leaf)
+            for name, part in _by_field(path_text(path), origins):
+                by_field[name or "result"] = part
         return by_field
 
     def words(self, origins: Origins) -> frozenset[str]:
@@ -488,18 +488,21 @@ class PlanProvenance:
         """Return the origins of a field of the result, where figures in words count as well, unless the
         job says them in the same words: `before 2026-12-31: ${…}`.
         """
-        origins = self._value(leaf, NOTHING)
-        figures = frozenset(
-            shown(label)
-            for label in origins.labels
-            if has_digit(label) and (self._is_strict or not self.said.words_figures_so(label))
-        )
-        origins = self._with_left_out(origins.joined(Origins(literals=figures)).settled(), leaf)
+        origins = self._value(leaf, NOTHING).changed(self._with_figures_in_words)
+        origins = self._with_left_out(origins.settled(), leaf)
         key = path[-1] if path else None
         if isinstance(key, str) and isinstance(leaf, str) and WHOLE.fullmatch(leaf):
             renamed = self.renamed(key, leaf.removeprefix("${"), leaf, origins)
             return origins.joined(renamed)
         return origins
+
+    def _with_figures_in_words(self, origins: Origins) -> Origins:
+        figures = frozenset(
+            shown(label)
+            for label in origins.labels
+            if has_digit(label) and (self._is_strict or not self.said.words_figures_so(label))
+        )
+        return origins.joined(Origins(literals=figures)) if figures else origins
 
     def renamed(self, key: str, value: str, text: str, origins: Origins) -> Origins:
         """Return the factor by which the value of one field is given under the name of another field
@@ -783,6 +786,24 @@ def field_name(field: str) -> str:
 
 
 _POSITION: Final = re.compile(r"\[\d+\]")
+
+
+def _by_field(path: str, origins: Origins) -> Iterator[tuple[str, Origins]]:
+    """Yield the fields of a value that an expression gives, by their paths, as if they were written
+    one by one; what is of none of them is of all.
+    """
+    fields = {name: part for name, part in origins.parts.items() if isinstance(name, str)}
+    if not fields:
+        yield path, origins
+        return
+    of_parts = NOTHING.joined(*(part.with_parts(NO_PARTS) for part in fields.values()))
+    of_all = Origins(
+        literals=origins.literals - of_parts.literals,
+        factors=origins.factors - of_parts.factors,
+        choices=origins.choices - of_parts.choices,
+    )
+    for name, part in fields.items():
+        yield from _by_field(f"{path}.{name}" if path else name, part.joined(of_all))
 
 
 def _is_nothing(leaf: Json) -> bool:
