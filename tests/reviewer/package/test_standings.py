@@ -102,6 +102,15 @@ def test_a_running_step_has_its_time_and_its_items_so_far() -> None:
     )
 
 
+def test_a_run_whose_job_was_given_up_says_why() -> None:
+    given_up = "started 5 times, and never finished"
+    package = stored_package(fold(begun()), RunNow("interrupted", 7.0, given_up=given_up))
+
+    assert package is not None
+    assert package.reason.endswith(f"its job was given up: {given_up}")
+    assert given_up in render_summary(package)
+
+
 def test_the_text_of_a_running_run_counts_items_and_failed_ones() -> None:
     failed = StepError("tool", "no")
     events = (

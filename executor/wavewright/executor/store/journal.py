@@ -89,6 +89,8 @@ class RunRow:
     """
     usd: float = 0.0
     """What they cost, as far as prices are known."""
+    given_up: str = ""
+    """Why no daemon goes on with it, where its job was given up; only of a run that was asked for."""
 
 
 def first_hash(run: RunId) -> bytes:

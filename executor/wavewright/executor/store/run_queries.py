@@ -267,7 +267,10 @@ async def find_row(transaction: StoreTransaction, run: RunId) -> tuple[RunRow, i
         "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run = (SELECT no FROM run WHERE run = $1)",
         run,
     ) or (0,)
-    return rows[0], count
+    [given_up] = await transaction.fetch_one(
+        "SELECT reason FROM job WHERE run = $1 AND state IN ('dead', 'failed')", run
+    ) or ("",)
+    return replace(rows[0], given_up=given_up), count
 
 
 async def _run_rows(

@@ -84,6 +84,8 @@ class RunNow:
     """Seconds since the epoch."""
     asking: frozenset[StepId] = frozenset()
     """Steps that wait for a person."""
+    given_up: str = ""
+    """Why nobody goes on with it, where that is known."""
 
     @property
     def is_executed(self) -> bool:
@@ -149,7 +151,7 @@ def build_package(
         goal_name=goal.name,
         goal=goal.text,
         status=_package_status(state, review) if now is None else now.status,
-        reason=_end_reason(state, review),
+        reason=_end_reason(state, review, now),
         result=shown.value(_capped_result(best.plan, read_result(best), review)),
         documents=tuple(
             document.model_copy(update={"content": cap_stated_confidence(document.content, caps)})
@@ -304,9 +306,11 @@ _NO_END_REASON = (
 )
 
 
-def _end_reason(state: RunState, review: ReviewResult | None) -> str:
+def _end_reason(state: RunState, review: ReviewResult | None, now: RunNow | None) -> str:
     if state.finished is not None:
         return state.finished.reason
+    if now is not None and now.given_up:
+        return f"The run has no end of its own, and its job was given up: {now.given_up}"
     # A run that is packaged has a verdict before its end is written.
     return "" if review is not None else _NO_END_REASON
 

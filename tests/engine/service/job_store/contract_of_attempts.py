@@ -5,6 +5,7 @@ nobody.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import anyio
 import pytest
@@ -35,6 +36,7 @@ from wavewright.engine.service.job_store.rules import (
 )
 from wavewright.engine.service.job_store.stores import Stores
 from wavewright.executor.events.types import Event, Noted, StepStarted, StepStatus
+from wavewright.executor.store import run_queries
 from wavewright.executor.store.errors import JournalError, JournalNotWritten, RunLost
 from wavewright.planner.types import StepId, StepKey
 
@@ -108,6 +110,9 @@ class AttemptsContract(StoresTestCase):
         row = await row_of(other, 1)
         assert (row.state, row.attempts, row.owner) == ("dead", FEW_ATTEMPTS, None)
         assert row.reason == "started 5 times, and never finished"
+        found = await other.journal.read(partial(run_queries.find_row, run=row.run))
+        assert found is not None
+        assert found[0].given_up == row.reason
         assert await published_states(other) == ["dead"]
 
     async def test_a_call_that_ends_its_process_is_not_cleared_by_its_siblings_nor_by_busy_neighbours(

@@ -172,7 +172,8 @@ class RunSnapshot:
     @property
     def package(self) -> Package | None:
         """The package as far as the run has come; None before there is a plan."""
-        return stored_package(self.state, run_now(self.state, self.row.status, self.read_at))
+        now = run_now(self.state, self.row.status, self.read_at, self.row.given_up)
+        return stored_package(self.state, now)
 
     @property
     def question(self) -> OpenQuestion | None:
@@ -234,7 +235,7 @@ def _version(row: RunRow, events: int, at: float) -> str:
     quarter longer: the scale of its drawing is made anew.
     """
     age = int(math.log(max(1.0, at - row.started), 1.25)) if row.status == "running" else 0
-    return f"{events}-{row.status}-{age}"
+    return f"{events}-{row.status}-{age}" + ("-given_up" if row.given_up else "")
 
 
 async def read_run(

@@ -267,16 +267,16 @@ async def _waiting_status(journal: Journal, state: RunState, now: float) -> RunS
     return None
 
 
-def run_now(state: RunState, status: RunStatus, at: float) -> RunNow | None:
-    """Return how a run goes on at a time, given its status in the list of runs; None of one that has
-    ended.
+def run_now(state: RunState, status: RunStatus, at: float, given_up: str = "") -> RunNow | None:
+    """Return how a run goes on at a time, given its status in the list of runs, and why its job was
+    given up; None of one that has ended.
     """
     match status:
         case "running" | "interrupted" | "waiting_for_answer" | "waiting_for_approval":
             question = pending_question(state, at)
             noted = None if question is None else open_question(state)
             asking = [] if noted is None else [StepId(asking_step(noted))]
-            return RunNow(status, at, frozenset(asking))
+            return RunNow(status, at, frozenset(asking), given_up)
         case _:
             return None
 

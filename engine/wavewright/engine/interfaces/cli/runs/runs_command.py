@@ -200,7 +200,8 @@ def package_of(row: RunRow, state: RunState) -> Package:
         CommandError: the run has no plan yet.
     """
     # A run that could not begin has no id in its events.
-    run, package = row.run, stored_package(state, run_now(state, row.status, time.time()))
+    now = run_now(state, row.status, time.time(), row.given_up)
+    run, package = row.run, stored_package(state, now)
     if package is None:
         reason = "" if state.finished is None else state.finished.reason
         when = "ended before it had a plan" if state.has_ended else "has no plan yet"
