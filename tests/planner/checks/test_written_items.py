@@ -161,34 +161,34 @@ INPUTS: list[tuple[Json, dict[str, Json], str | None]] = [
         [{"tool": "send", "params": {"to": "bob"}}, {"tool": "pay", "params": {}}],
         {"dispatch": "${inputs.items}", "tools": ["count", "send"]},
         (
-            "argument 'call' of step 's': for item 1, it has 'tool' 'pay', which must be one of"
+            "the list of step 's': for item 1, it has 'tool' 'pay', which must be one of"
             " 'count', 'send'"
         ),
     ),
     (
         [{"tool": "send", "params": {"to": "bob"}}, {"tool": "count", "params": {"n": "3"}}],
         {"dispatch": "${inputs.items}", "tools": ["count", "send"]},
-        "argument 'call' of step 's': for item 1, params.n is '3', but must be an integer",
+        "the list of step 's': for item 1, params.n is '3', but must be an integer",
     ),
     (
         [1, "2"],
         {"tool": "count", "for_each": "${inputs.items}", "params": {"n": "${item}"}},
-        "argument 'n' of step 's': for item 1, it is '2', but must be an integer",
+        "argument 'n' of 'count': for item 1, it is '2', but must be an integer",
     ),
     (
         "30.2.2026",
         {"tool": "book", "params": {"day": "${inputs.items}", "room": "a"}},
-        "argument 'day' of step 's': it is '30.2.2026', but must be a date",
+        "argument 'day' of 'book': it is '30.2.2026', but must be a date",
     ),
     (
         {"2020": [{"day": "soon"}]},
         {"tool": "plan_days", "params": {"years": "${inputs.items}"}},
-        "argument 'years' of step 's': 2020[0].day is 'soon', but must be a date",
+        "argument 'years' of 'plan_days': 2020[0].day is 'soon', but must be a date",
     ),
     (
         {"known": "30.2.2026"},
         {"tool": "book", "params": {"day": "${inputs.items.known}", "room": "a"}},
-        "argument 'day' of step 's': it is '30.2.2026', but must be a date",
+        "argument 'day' of 'book': it is '30.2.2026', but must be a date",
     ),
     ("2026-02-28", {"tool": "book", "params": {"day": "${inputs.items}", "room": "a"}}, None),
     (
@@ -223,17 +223,37 @@ def test_digits_are_a_place_in_a_list_and_a_name_in_an_object(step: JsonObject) 
     )
 
 
-@pytest.mark.parametrize(("items", "step", "warning"), INPUTS)
-def test_an_input_that_does_not_fit_is_told_with_the_item_that_it_is_of(
-    items: Json, step: JsonObject, warning: str | None
-) -> None:
+def told_of_inputs(items: Json, *steps: JsonObject) -> list[tuple[str, str]]:
     plan: JsonObject = {
         "inputs": {"items": items},
-        "steps": [{"id": "s", **step}],
+        "steps": [{"id": "s", **step} for step in steps],
         "result": "${steps.s}",
     }
     found = check(Plan.model_validate(plan), None, TOOLS)
+    return [(fault.code, fault.message) for fault in found]
 
-    assert [(fault.code, fault.message) for fault in found] == (
-        [] if warning is None else [("W812", warning)]
-    )
+
+@pytest.mark.parametrize(("items", "step", "fault"), INPUTS)
+def test_an_input_that_does_not_fit_is_refused_with_the_item_that_it_is_of(
+    items: Json, step: JsonObject, fault: str | None
+) -> None:
+    assert told_of_inputs(items, step) == ([] if fault is None else [("E304", fault)])
+
+
+@pytest.mark.parametrize(
+    ("items", "step"),
+    [
+        ("soon", {"optional": True}),
+        ("soon", {"when": "now() > timestamp('2026-01-01T00:00:00Z')"}),
+        ("soon", {"for_each": "${['a', 'b'].filter(x, x < string(now()))}"}),
+        (["2026-01-02", "soon"], {"for_each": "${inputs.items}", "min_ok": 1}),
+        (["2026-01-02", "soon"], {"for_each": "${inputs.items}", "when": "${'x' < string(now())}"}),
+    ],
+)
+def test_an_input_that_does_not_fit_is_a_warning_where_the_run_may_do_without_the_call(
+    items: Json, step: JsonObject
+) -> None:
+    day = "${item}" if isinstance(items, list) else "${inputs.items}"
+    call: JsonObject = {"tool": "book", "params": {"day": day, "room": "a"}}
+
+    assert [code for code, _ in told_of_inputs(items, {**call, **step})] == ["W812"]

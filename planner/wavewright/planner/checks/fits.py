@@ -30,12 +30,13 @@ from wavewright.planner.checks.nulls import (
     misuses,
     null_in_text,
 )
-from wavewright.planner.checks.types import Fit, fit_of
+from wavewright.planner.checks.types import Fit, Level, fit_of
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
-from wavewright.planner.language.plan import Step
+from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.estimates import (
     INPUT_ROOTS,
     MAX_ITEMS_INSPECTED,
+    condition_if_known,
     items_to_run,
     known_items,
     value_if_known,
@@ -303,27 +304,27 @@ def _fits(subject: CheckContext) -> Iterator[tuple[Step, ExpressionUse, Fit]]:
                     target = _LIST
                 source = None if target is None else subject.types.result(use, step)
                 if source is not None and target is not None:
-                    known = _fit_of_known(subject, step, text, target)
+                    known = None
+                    if text.role == "params":
+                        known = fit_of_known(subject.plan, step, text.text, target)
                     yield step, use, known or fit_of(source, target)
 
 
-def _fit_of_known(
-    subject: CheckContext, step: Step, text: ExpressionText, target: JsonSchema
-) -> Fit | None:
+def fit_of_known(plan: Plan, step: Step, text: str, target: JsonSchema) -> Fit | None:
     """Return how the values of a parameter fit that are known before the run, as those are of an
     input and of its items; None where they are not all known.
+
+    One that does not fit does so never where its call is certain, for the step must succeed with it.
     """
-    if text.role != "params":
-        return None
-    is_of_item = path_in_item(text.text) is not None
+    is_of_item = path_in_item(text) is not None
     if not is_of_item:
-        known = {"": value_if_known(text.text, subject.plan.scope({}), INPUT_ROOTS)}
+        known = {"": value_if_known(text, plan.scope({}), INPUT_ROOTS)}
     else:
-        items = known_items(subject.plan, step)
+        items = known_items(plan, step)
         if items is None or len(items) > MAX_ITEMS_INSPECTED:
             return None
-        running = items_to_run(subject.plan, step, items)
-        known = {f"for item {at}, ": value_of_item(text.text, item) for at, item in running}
+        running = items_to_run(plan, step, items)
+        known = {f"for item {at}, ": value_of_item(text, item) for at, item in running}
     if not all(known.values()):
         return None
     validator = validator_of(target, checks_formats=True)
@@ -331,8 +332,20 @@ def _fit_of_known(
         for misfit in validator.violations(value):
             part = path_of_keys(pointer_keys(misfit.pointer), value) or "it"
             reason = f"{where}{part} {misfit.message}"
-            return Fit("member", reason, "kind", "item" if is_of_item else "value")
+            level: Level = "never" if _must_succeed(plan, step) else "member"
+            return Fit(level, reason, "kind", "item" if is_of_item else "value")
     return Fit("always")
+
+
+def _must_succeed(plan: Plan, step: Step) -> bool:
+    """Whether a step is certain to make a call, as far as its own fields say, and may fail in none."""
+    if step.optional or step.min_ok is not None:
+        return False
+    if step.for_each is None:
+        return condition_if_known(step, plan.scope({})) is True
+    items = known_items(plan, step) or []
+    is_asked_once = step.when is not None and not asks_each_item(step)
+    return not is_asked_once and any(items_to_run(plan, step, items))
 
 
 def _message(step: Step, use: ExpressionUse, fit: Fit) -> str:

@@ -22,6 +22,8 @@ from wavewright.config.sources import path_of_keys, pointer_keys, pointer_token
 from wavewright.planner.cel.embedded import split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext, value_of_item
+from wavewright.planner.checks.fits import fit_of_known
+from wavewright.planner.checks.types import Fit
 from wavewright.planner.diagnostics.diagnostic import (
     Addition,
     Diagnostic,
@@ -90,6 +92,10 @@ class StepTypes(NamedTuple):
     def incompatibility(self, source: JsonSchema, target: JsonSchema) -> str | None:
         """Return why no value of `source` can be given where `target` is wanted."""
         return self.subject.types.incompatibility(source, target)
+
+    def fit_of_known(self, text: str, target: JsonSchema) -> Fit | None:
+        """Return how the values of a text fit that are known before the run."""
+        return fit_of_known(self.subject.plan, self.step, text, target)
 
 
 class InputSchema:
@@ -192,6 +198,10 @@ class InputSchema:
         if reason is not None:
             hint = _conversion(source, schema, uses[0])
             yield SchemaViolation(pointer, REFERENCE_KEYWORD, reason, hint=hint)
+            return
+        known = types.fit_of_known(text, self._with_definitions(schema))
+        if known is not None and known.level == "never":
+            yield SchemaViolation(pointer, REFERENCE_KEYWORD, known.reason)
 
     def _wants_date(self, schema: JsonSchema) -> bool:
         view = view_schema(ScopedSchema(schema, self.schema))
@@ -403,7 +413,12 @@ def check_tools(subject: CheckContext) -> Iterator[Diagnostic]:
         if texts or not schema.accepts(step.params):
             types = StepTypes(subject, step)
             for misfit in schema.violations(step.params, f"{pointer}/params", types):
-                if misfit.keyword != REFERENCE_KEYWORD or misfit.pointer not in told:
+                if misfit.keyword == REFERENCE_KEYWORD and misfit.pointer in told:
+                    continue
+                if is_dispatch:
+                    message = f"the list of step {step.id!r}: {misfit.message}"
+                    yield make_diagnostic("E304", f"{pointer}/for_each", message, _CALL_HINT)
+                else:
                     yield _argument_diagnostic(step, schema, misfit, pointer)
         yield from _check_written_types(subject, step, f"{pointer}/params")
         yield from _check_retry(step, subject.tools[step.tool], pointer)

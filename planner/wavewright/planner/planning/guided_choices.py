@@ -21,6 +21,7 @@ from typing import Final
 from wavewright.config.sources import pointer_token
 from wavewright.planner.cel.embedded import field_name
 from wavewright.planner.checks.checker import errors_in
+from wavewright.planner.checks.fits import fit_of_known
 from wavewright.planner.checks.result_type import misfit_of_type
 from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.checks.written_results import check_written_result
@@ -348,11 +349,15 @@ class GuidedPlan:
         """Return a parameter with the references whose type fits it, and with its members where it
         can be written out.
         """
-        fitting = (
-            reference.text
-            for reference in (*items, *self._references)
-            if self._types.incompatibility(reference.schema, slot.wanted) is None
-        )
+        call = Step(id=StepId("probe"), tool=slot.tool, for_each=slot.for_each)
+
+        def fits(reference: Reference) -> bool:
+            if self._types.incompatibility(reference.schema, slot.wanted) is not None:
+                return False
+            known = fit_of_known(self._bound, call, reference.text, slot.wanted)
+            return known is None or known.level != "never"
+
+        fitting = (reference.text for reference in (*items, *self._references) if fits(reference))
         references = tuple(islice(fitting, MAX_REFERENCES))
         members: tuple[_Parameter, ...] = ()
         # Calls that data chooses are read and never written here.
@@ -480,9 +485,12 @@ class GuidedPlan:
         return min(limits.max_steps, limits.max_waves, MAX_STEPS)
 
     @cached_property
+    def _bound(self) -> Plan:
+        return bind_plan(Plan(steps=self.steps), self.goal)
+
+    @cached_property
     def _types(self) -> PlanTypes:
-        plan = Plan(steps=self.steps)
-        return PlanTypes(bind_plan(plan, self.goal), self.goal, self._signatures)
+        return PlanTypes(self._bound, self.goal, self._signatures)
 
     def _faults_of_last(self, plan: Plan) -> list[Diagnostic]:
         """Return what the checker refuses in the last step of a plan.
