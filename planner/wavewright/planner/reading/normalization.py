@@ -346,9 +346,10 @@ class _PlanNormalizer:
     def read_steps(self, plan: ObjectNode, known: Collection[StepId] = ()) -> None:
         """Write the steps of a plan, or of a patch of the plan with these ids, again."""
         self._change(plan, "steps", self._steps)
-        hyphenated = read_ids_as_words(plan, known)
-        self.notes.extend([JsonDeparture("hyphen_id", plan.start)] * hyphenated)
-        self._change(plan, "steps", self._with_integer_ids)
+        for name in read_ids_as_words(plan, known):
+            kind = "integer_id" if name.isdecimal() else "hyphen_id"
+            self.notes.append(JsonDeparture(kind, plan.start))
+        self._change(plan, "steps", self._with_lists_of_dependencies)
 
     def _fields(
         self,
@@ -419,14 +420,10 @@ class _PlanNormalizer:
         steps = [self._step(step, index) for index, step in enumerate(node.items)]
         return ListNode(node.start, node.end, steps)
 
-    def _with_integer_ids(self, node: Node) -> Node:
-        if not isinstance(node, ListNode):
-            return node
-        numbers = {number for step in node.items if (number := _integer_id(step)) is not None}
-        for step in node.items:
+    def _with_lists_of_dependencies(self, node: Node) -> Node:
+        for step in node.items if isinstance(node, ListNode) else ():
             if isinstance(step, ObjectNode):
-                self._change(step, "id", lambda one: self._word(one, numbers))
-                self._change(step, "depends_on", lambda one: self._dependencies(one, numbers))
+                self._change(step, "depends_on", self._dependencies)
         return node
 
     def _step(self, node: Node, index: int) -> Node:
@@ -481,27 +478,18 @@ class _PlanNormalizer:
         self.notes.append(JsonDeparture(note, node.start))
         return inner
 
-    def _dependencies(self, node: Node, numbers: set[int]) -> Node:
+    def _dependencies(self, node: Node) -> Node:
         if isinstance(node, ScalarNode):
             if isinstance(node.value, bool) or not isinstance(node.value, (str, int)):
                 return node
             self.notes.append(JsonDeparture("depends_on", node.start))
-            return ListNode(node.start, node.end, [self._word(node, numbers)])
+            return ListNode(node.start, node.end, [node])
         if not isinstance(node, ListNode):
             return node
-        items = [self._word(item, numbers) for item in node.items]
-        distinct = list({_identity(item): item for item in reversed(items)}.values())[::-1]
-        if len(distinct) < len(items):
+        distinct = list({_identity(item): item for item in reversed(node.items)}.values())[::-1]
+        if len(distinct) < len(node.items):
             self.notes.append(JsonDeparture("depends_on", node.start))
         return ListNode(node.start, node.end, distinct)
-
-    def _word(self, node: Node, numbers: set[int]) -> Node:
-        """Convert an integer that is the id of a step to a string."""
-        number = _integer(node)
-        if number is None or number not in numbers:
-            return node
-        self.notes.append(JsonDeparture("integer_id", node.start))
-        return ScalarNode(f"s{number}", node.start, node.end)
 
 
 def _is_json(node: Node) -> bool:
@@ -544,16 +532,6 @@ def _replaced_fields(step: ObjectNode) -> frozenset[str]:
         if member is not None and not _is_null(member.node):
             replaced |= fields
     return replaced
-
-
-def _integer_id(step: Node) -> int | None:
-    member = step.members.get("id") if isinstance(step, ObjectNode) else None
-    return None if member is None else _integer(member.node)
-
-
-def _integer(node: Node) -> int | None:
-    value = node.value if isinstance(node, ScalarNode) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _identity(node: Node) -> object:

@@ -1,9 +1,9 @@
 """Read the names of steps as models write them.
 
-Ids are written with hyphens, `fetch-page` for `fetch_page`. To an expression a hyphen is a minus, so
-no id has one. Such a name is read as a word where it can be nothing else, together with everything
-that names the step; elsewhere it stays, and is told. And a list is named without `${…}`, where
-nothing but a list or a reference to one may stand.
+Ids are written with hyphens, `fetch-page` for `fetch_page`, and as numbers, `1` for `s1`. To an
+expression a hyphen is a minus and a number no name, so no id is such. It is read as a word where it
+can be nothing else, together with everything that names the step; elsewhere it stays, and is told.
+And a list is named without `${…}`, where nothing but a list or a reference to one may stand.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ def reference_of_bare(text: str, names: Collection[str] = ()) -> str | None:
     return f"${{{text.strip()}}}" if roots & {"steps", "inputs", "previous", *names} else None
 
 
-def read_ids_as_words(plan: ObjectNode, known: Collection[StepId] = ()) -> int:
-    """Put words in the place of names of steps with hyphens, wherever a plan has them; return how many
-    names there were.
+def read_ids_as_words(plan: ObjectNode, known: Collection[StepId] = ()) -> list[str]:
+    """Put words in the place of names of steps that are none, wherever a plan has them; return these
+    names.
 
     Args:
         plan: The plan, or the steps of a patch.
         known: The ids of the plan that the patch is for.
     """
     steps, gates = (
-        _HyphenatedNames(_ids_of(plan, "steps"), known),
-        _HyphenatedNames(_ids_of(plan, "gates")),
+        _NamesAsWords(_ids_of(plan, "steps"), known),
+        _NamesAsWords(_ids_of(plan, "gates")),
     )
     _put_into(plan, steps)
     for gate in _objects_in(plan, "gates"):
         # Nothing in a plan reads a gate.
         _rename(gate, gates, "id")
-    return len(steps.read) + len(gates.read)
+    return [*steps.read, *gates.read]
 
 
 def _ids_of(plan: ObjectNode, field: str) -> list[str]:
@@ -61,8 +61,8 @@ def _ids_of(plan: ObjectNode, field: str) -> list[str]:
 
 
 @dataclass(slots=True)
-class _HyphenatedNames:
-    """The words that names with hyphens are read as, beside the ids of a plan."""
+class _NamesAsWords:
+    """The words that names with hyphens and numbers are read as, beside the ids of a plan."""
 
     ids: list[str]
     """As they are written."""
@@ -94,7 +94,7 @@ class _HyphenatedNames:
         that is one is taken off: `steps.fetch-page-1`.
         """
         parts = name.split("-")
-        for count in range(len(parts), 1, -1):
+        for count in range(len(parts), 0, -1):
             begin = "-".join(parts[:count])
             word = begin if self._is_difference_of_plan(begin) else self.of(begin)
             if word != begin:
@@ -116,10 +116,10 @@ class _HyphenatedNames:
 
 
 def _as_word(written: str) -> str:
-    return written.replace("-", "_")
+    return f"s{written}" if written.isdecimal() else written.replace("-", "_")
 
 
-def _put_into(plan: ObjectNode, words: _HyphenatedNames) -> None:
+def _put_into(plan: ObjectNode, words: _NamesAsWords) -> None:
     """Name the steps of a plan by their words, in its nodes."""
 
     def read(match: re.Match[str]) -> str:
@@ -153,15 +153,17 @@ def _put_into(plan: ObjectNode, words: _HyphenatedNames) -> None:
 _READ: Final = re.compile(
     # A text inside of an expression names no step.
     r"""(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
-    r"|(?<![\w.])steps\s*\.\s*(?P<name>[A-Za-z]\w*(?:-+(?!steps\b)\w+)*)"
-    r"|(?<![\w.])steps\s*\[\s*(?P<quote>[\"'])(?P<key>[\w-]+)(?P=quote)\s*\]"
+    r"|(?<![\w.])steps\s*\.\s*(?P<name>\w+(?:-+(?!steps\b)\w+)*)"
+    r"|(?<![\w.])steps\s*\[\s*(?P<quote>[\"']?)(?P<key>[\w-]+)(?P=quote)\s*\]"
 )
 
 
-def _rename(owner: ObjectNode, words: _HyphenatedNames, *fields: str) -> None:
+def _rename(owner: ObjectNode, words: _NamesAsWords, *fields: str) -> None:
     for name in fields:
         for node, text in _texts_in(owner, name):
-            node.value = words.of(text)
+            # A number that no step has for its id is left to be told as one.
+            if isinstance(node.value, str) or text in words.ids or words.of(text) != text:
+                node.value = words.of(text)
 
 
 def _values_of(owner: ObjectNode, field: str) -> list[Node]:
@@ -178,5 +180,6 @@ def _objects_in(owner: ObjectNode, field: str) -> list[ObjectNode]:
 
 def _texts_in(owner: ObjectNode, field: str) -> Iterator[tuple[ScalarNode, str]]:
     for node in _values_of(owner, field):
-        if isinstance(node, ScalarNode) and isinstance(node.value, str):
-            yield node, node.value
+        # To Python, `true` is an integer, too.
+        if isinstance(node, ScalarNode) and type(node.value) in (str, int):
+            yield node, str(node.value)
