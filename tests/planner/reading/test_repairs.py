@@ -61,6 +61,15 @@ REPAIRED = [
     pytest.param(f"<reasoning>{OTHER} or not?</reasoning>{TEXT}", {"think", "prose"}, id="reasoning as <reasoning>"),
     pytest.param(f"<seed:think>{OTHER} or not?</seed:think>{TEXT}", {"think", "prose"}, id="reasoning as <seed:think>"),
     pytest.param(f"[THINK]{OTHER} or not?[/THINK]{TEXT}", {"think", "prose"}, id="reasoning as [THINK]"),
+    pytest.param(f"◁think▷{OTHER} or not?◁/think▷{TEXT}", {"think", "prose"}, id="reasoning as ◁think▷"),
+    pytest.param(
+        f"<|channel|>analysis<|message|>{OTHER} or not?<|end|><|start|>assistant"
+        f"<|channel|>final <|constrain|>json<|message|>{TEXT}<|return|>",
+        {"think", "prose"},
+        id="reasoning in a channel",
+    ),
+    pytest.param(f"First {OTHER} or not? </think> {TEXT}", {"think", "prose"}, id="reasoning ends beside the plan"),
+    pytest.param(f"First {OTHER} or not?\n</think>\n\n{TEXT}", {"think", "prose"}, id="reasoning ends on a line"),
     pytest.param(f"<THINK>{{{{</THINK >\n{TEXT}", {"think", "prose"}, id="reasoning with brackets"),
     pytest.param(f'{{"confidence": 0.9}}\n{TEXT}', {"ignored_value", "prose"}, id="another object first"),
     pytest.param(f"~~~json\n{TEXT}\n~~~", {"prose"}, id="fence of tildes"),
@@ -273,6 +282,32 @@ def test_integer_ids_become_words_wherever_they_stand() -> None:
         ("s2", ("s1",)),
         ("x", ("s2", "s1")),
     ]
+
+
+NUMBERS = """{"steps": [
+  {"id": 1, "tool": "list", "params": {"n": 1}},
+  {"id": "2", "tool": "read", "for_each": "${steps.1.rows}", "when": "steps.1.rows.size()-1 > 0",
+   "params": {"at": 1, "of": "${steps[1].n}, ${steps['1'].n - 1}, steps.1, ${'steps.1'}"}}],
+ "gates": [{"id": "full", "on": 2, "check": "steps.1.n > output.size()"}],
+ "result": "${steps.2}"}"""
+
+
+def test_a_number_becomes_a_word_wherever_a_step_is_named() -> None:
+    text = read_model_answer(NUMBERS)
+    plan = text.plan
+
+    assert plan is not None, text.diagnostics
+    assert repairs(text) == {"integer_id"}
+    first, second = plan.steps
+    assert (first.id, first.params) == ("s1", {"n": 1})
+    assert (second.id, second.for_each) == ("s2", "${steps.s1.rows}")
+    assert second.when == "steps.s1.rows.size()-1 > 0"
+    assert second.params == {
+        "at": 1,
+        "of": "${steps.s1.n}, ${steps.s1.n - 1}, steps.1, ${'steps.1'}",
+    }
+    [gate] = plan.gates
+    assert (gate.on, gate.check, plan.result) == ("s2", "steps.s1.n > output.size()", "${steps.s2}")
 
 
 HYPHENS = """{"steps": [

@@ -21,7 +21,7 @@ from wavewright.planner.reading.json_extraction import (
     find_json,
     wrapped_values,
 )
-from wavewright.planner.reading.thinking import THINKING_BEGINS, THINKING_ENDS
+from wavewright.planner.reading.thinking import THINKING_BEGINS, THINKING_ENDS, end_of_thinking
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonSchema, properties_of
 
@@ -125,7 +125,8 @@ def misfit_texts(
 
 
 def _stands_alone(text: str, found: FoundValue) -> bool:
-    return not _WRAPPING.sub("", text[: found.span.start]) and not _WRAPPING.sub(
+    begin = end_of_thinking(text)
+    return not _WRAPPING.sub("", text[begin : found.span.start]) and not _WRAPPING.sub(
         "", text[found.span.end :]
     )
 

@@ -28,7 +28,11 @@ from wavewright.config.sources import (
     iterate_nodes,
     plain_value,
 )
-from wavewright.planner.reading.thinking import THINKING_BEGINS, THINKING_ENDS
+from wavewright.planner.reading.thinking import (
+    THINKING_BEGINS,
+    THINKING_ENDS,
+    end_of_thinking,
+)
 from wavewright.planner.types import Json
 
 _GAP = "(?:[ \t\n\r\ufeff\u200b-\u200d\u2060\u00a0\u202f]++|(?:#|//)[^\n]{0,400}+\n|/\\*[^*]{0,400}+\\*/)*"
@@ -146,10 +150,12 @@ def _values_in(
     Raises:
         DocumentError: the text ends inside its reasoning.
     """
+    position = end_of_thinking(source.text)
+    if position:
+        thoughts.append(0)
     # What stands at the very beginning is read whatever its first key is.
-    first = _FIRST.match(source.text)
+    first = _FIRST.match(source.text, position)
     start = None if first is None else first.end()
-    position = 0
     while True:
         if start is None:
             start = _next_start(source, position, thoughts)

@@ -1,8 +1,9 @@
 """Thinking that stands before an answer, where its server has left it there.
 
 It is marked by `<think>…</think>`, by some models as `<thinking>`, `<thought>`, `<reasoning>`,
-`<seed:think>` or `[THINK]`; the mark of its beginning may stand in the template of the prompt. It is
-no part of the answer: it is neither read nor shown.
+`<seed:think>`, `[THINK]`, `◁think▷` or a channel of its own (`<|channel|>analysis<|message|>`); the
+mark of its beginning may stand in the template of the prompt. It is no part of the answer: it is
+neither read nor shown.
 """
 
 from __future__ import annotations
@@ -18,10 +19,15 @@ def without_thinking(text: str) -> str:
     >>> without_thinking("<think>A colour.</think> Blue.")
     'Blue.'
     """
+    return text[end_of_thinking(text) :]
+
+
+def end_of_thinking(text: str) -> int:
+    """Return where an answer begins behind its thinking: at 0 where it has none before it."""
     if _END.search(text) is None:
-        return text
+        return 0
     thinking = _MARKED.match(text) or _ended(text)
-    return text if thinking is None else text[thinking.end() :]
+    return 0 if thinking is None else thinking.end()
 
 
 def _ended(text: str) -> re.Match[str] | None:
@@ -69,8 +75,14 @@ class ThinkingFilter:
 
 
 _NAME: Final = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning)"
-THINKING_BEGINS: Final = rf"(?:<{_NAME}\b[^<>]{{0,80}}>|(?-i:\[THINK\]))"
-THINKING_ENDS: Final = rf"(?:</{_NAME}\s{{0,80}}>|(?-i:\[/THINK\]))"
+_CHANNEL: Final = r"<\|channel\|>"
+THINKING_BEGINS: Final = (
+    rf"(?:<{_NAME}\b[^<>]{{0,80}}>|(?-i:\[THINK\])|◁think▷|{_CHANNEL}analysis<\|message\|>)"
+)
+THINKING_ENDS: Final = (
+    rf"(?:</{_NAME}\s{{0,80}}>|(?-i:\[/THINK\])|◁/think▷"
+    rf"|{_CHANNEL}final[^{{}}\[\]]{{0,60}}?<\|message\|>)"
+)
 """Patterns of the marks, whatever their case."""
 _BEGIN: Final = re.compile(r"\s*<think\b[^<>]{0,80}>", re.IGNORECASE)
 """Of an answer that still arrives this mark alone is passed over: its steps may start."""
@@ -79,11 +91,14 @@ _MARK_CHARS: Final = 100
 """Characters of the mark at the end, at most."""
 _MAY_BEGIN: Final = re.compile(r"\s*(?:<(?:t(?:h(?:i(?:n(?:k[^<>]{0,80})?)?)?)?)?)?", re.IGNORECASE)
 _MARKED: Final = re.compile(
-    rf"(?:\s*{THINKING_BEGINS}.*?{THINKING_ENDS})+\s*", re.DOTALL | re.IGNORECASE
+    rf"(?:\s*(?:<\|start\|>assistant)?{THINKING_BEGINS}.*?{THINKING_ENDS})+\s*",
+    re.DOTALL | re.IGNORECASE,
 )
 _ENDED: Final = re.compile(
-    # A mark on a line of its own, before which nothing begins that could be an answer in a form.
-    rf"(?!\s*[\[{{`\"<])(?:(?!{THINKING_BEGINS}).)*?^{THINKING_ENDS}[ \t]*$\s*",
+    # A mark on a line of its own, or one with JSON behind it, before which nothing begins that could
+    # be an answer in a form.
+    rf"(?!\s*(?:[\[{{`\"]|<(?!\|)))(?:(?!{THINKING_BEGINS}).)*?"
+    rf"(?:^{THINKING_ENDS}[ \t]*$|{THINKING_ENDS}(?=\s*(?:[\[{{]|```)))\s*",
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
 _FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
