@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -9,12 +10,12 @@ import pytest
 
 from tests.support.served_models import question
 from wavewright.config.settings import load_settings
-from wavewright.engine.rehearsal.fake_model.replies import ApiError, Reply
+from wavewright.engine.rehearsal.fake_model.replies import ApiError, RawBody, Reply
 from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.executor.budgets.memory import MemoryBudgetStore
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError
-from wavewright.planner.types import JsonSchema
+from wavewright.planner.types import JsonObject, JsonSchema
 from wavewright.tools.models import open_models
 from wavewright.tools.models.endpoints import SELF_HOSTED
 
@@ -185,3 +186,36 @@ async def test_a_model_that_a_server_does_not_have_is_asked_for_once(
     assert raised.value.hint
     # A probe, and the question.
     assert len(model_server.requests) <= 2
+
+
+@pytest.mark.parametrize("said", ["Not Found", "File Not Found", "404 page not found", ""])
+async def test_an_address_that_is_not_of_the_api_is_named_and_no_model_is_missing(
+    said: str, model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(ApiError(404, said))
+
+    with pytest.raises(ModelError, match=f"is not found at {model_server.openai_url}") as raised:
+        await asked("openai-chat", model_server.openai_url, question(schema=FORM), tmp_path)
+
+    assert raised.value.hint is not None
+    assert "/v1" in raised.value.hint
+
+
+async def test_an_error_behind_the_beginning_of_an_answer_is_not_one_of_its_form(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    begun: JsonObject = {
+        "choices": [{"index": 0, "delta": {"content": "{"}, "finish_reason": None}]
+    }
+    begun |= {"id": "a", "object": "chat.completion.chunk", "created": 1, "model": "small"}
+    error: JsonObject = {"error": {"message": "out of memory", "type": "server_error", "code": 500}}
+    body = "".join(f"data: {json.dumps(event)}\n\n" for event in (begun, error)).encode()
+    for _ in range(12):
+        model_server.answer(RawBody(body, headers=(("content-type", "text/event-stream"),)))
+
+    with pytest.raises(ModelError, match="out of memory"):
+        await asked(
+            "openai-chat", model_server.openai_url, question(schema=FORM), tmp_path, attempts=2
+        )
+
+    assert len(model_server.requests) == 2

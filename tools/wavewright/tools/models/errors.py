@@ -191,6 +191,8 @@ def _by_words(words: str, by_kind: ModelFault | None, error: ModelAPIError) -> M
         return _REJECTED if by_kind is _UNKNOWN_MODEL else by_kind
     if _OF_CONTEXT.search(words):
         return _OVER_CONTEXT
+    if by_kind is _UNKNOWN_MODEL and not _OF_ANY_MODEL.search(words):
+        return _UNKNOWN_ADDRESS
     if by_kind is _REJECTED and _OF_MODEL.search(words):
         return _UNKNOWN_MODEL
     return by_kind
@@ -215,6 +217,7 @@ _UNKNOWN_MODEL = ModelFault(
     hint="check the model's name, and the address if it is your own",
     is_of_provider=True,
 )
+_UNKNOWN_ADDRESS = ModelFault("bad_answer", "{} is not found at its address", is_of_provider=True)
 _VAGUE = (None, _REJECTED, _OVERLOADED, _UNKNOWN_MODEL)
 """What a status may stand for that says nothing else."""
 _API_FAULTS: Mapping[type[ModelAPIError] | tuple[type[ModelAPIError], ...], ModelFault] = {
@@ -260,6 +263,8 @@ _OF_MODEL = re.compile(
     re.IGNORECASE,
 )
 """In what it says of a model that it does not serve."""
+_OF_ANY_MODEL = re.compile("model|endpoint", re.IGNORECASE)
+"""In what it says of a model where the address is right."""
 
 
 def _error_text(error: ModelAPIError, asked: str) -> str:

@@ -240,6 +240,9 @@ class RetryingModel(WrapperModel):
                 raise self._request_failed(usage, fault) from error
             except PROVIDER_ERRORS as error:
                 fault = fault_of(error, self._name, self._usage.sent_text)
+                if usage.arrived_at is not None:
+                    # Who has begun to answer takes the form.
+                    fault = replace(fault, may_be_of_form=False)
                 raise self._request_failed(usage, self._with_address(fault)) from error
             return response
 
@@ -250,7 +253,8 @@ class RetryingModel(WrapperModel):
             return fault
         if fault.kind == "bad_answer" and fault.hint is None:
             hint = f"check that {endpoint.shown_address} is OpenAI's API: most such addresses end in /v1"
-            return replace(fault, hint=hint) if endpoint.is_compatible else fault
+            message = fault.message.replace("its address", endpoint.shown_address)
+            return replace(fault, message=message, hint=hint) if endpoint.is_compatible else fault
         if fault.kind != "unreachable":
             return fault
         variable = PROVIDERS[endpoint.provider].url_variable
