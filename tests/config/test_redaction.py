@@ -8,11 +8,12 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import example, given, strategies as st
-from pydantic import JsonValue
+from pydantic import AfterValidator, BaseModel, JsonValue, ValidationError
 
 from wavewright.config import redaction
 from wavewright.config.redaction import PLACEHOLDERS, Redactor, known_secrets, named_secrets
@@ -195,6 +196,11 @@ def test_no_way_of_writing_a_known_secret_gives_it_back(value: str, way: str) ->
             "MIIsynthetic",
         ),
         ("[type=string_type, input_value={'k': 'synthetic'}, input_type=dict]", "synthetic"),
+        *(
+            (f"{letter}{key}", key)
+            for letter in ("&#65;", "%41", "%2541", "\\u0041", "&amp;#65;&amp;#66;")
+            for key in ("sk-synthetic1234567890", "AKIASYNTHETIC123", "ghp_synthetic1" + "a" * 30)
+        ),
     ],
 )
 def test_what_looks_like_a_secret_goes_unasked(text: str, secret: str) -> None:
@@ -611,6 +617,59 @@ def test_a_secret_in_a_string_of_a_json_text_ends_with_the_string(said: str, sho
     redacted = json.loads(Redactor().redact(text))
 
     assert (redacted["said"], redacted["password"]) == (shown, REDACTED)
+
+
+@pytest.mark.parametrize("quote", ["&quot;", "%22", "&#34;", "%5C", "&#92;", "%2522"])
+def test_an_escape_in_a_json_text_ends_no_string_of_it(quote: str) -> None:
+    text = json.dumps([f"{quote}token: ", {"a": f"{quote}api_key: "}, "kept 1234567"])
+
+    assert json.loads(Redactor().redact(text)) == json.loads(text)
+
+
+class _SeveralLines:
+    def __repr__(self) -> str:
+        return "first\n  synthetic-9\n"
+
+    __str__ = __repr__
+
+
+class _Asked(BaseModel):
+    first: int
+    second: Annotated[int, AfterValidator(abs)] | bool
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "synthetic-9",
+        "a, input_type=str] synthetic-9",
+        'it\'s\n"synthetic-9"',
+        {"k": {"a": 1}, "t": "synthetic-9"},
+        ['"', "synthetic-9"],
+        b"synthetic-9",
+        "a" * 80 + "synthetic-9",
+        _SeveralLines(),
+    ],
+)
+def test_no_invalid_value_that_pydantic_quotes_stays(value: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        _Asked.model_validate({"first": value, "second": value})
+    error = caught.value
+    as_json = [
+        write(error.json(indent=indent, include_url=has_url))
+        for write in (str, json.dumps, lambda text: json.dumps(json.dumps(text)))
+        for indent in (None, 2)
+        for has_url in (True, False)
+    ]
+    texts = [str(error), repr(str(error)), " ".join(str(error).split()), repr(error.errors())]
+
+    for text in [*texts, *as_json, json.dumps({"said": str(error)})]:
+        redacted = Redactor().redact(text)
+
+        assert "synthetic-9" not in redacted
+        assert Redactor().redact(redacted) == redacted
+        if text in as_json:
+            assert json.loads(redacted)
 
 
 def test_known_secrets_are_keys_of_providers_and_passwords_in_our_addresses(tmp_path: Path) -> None:

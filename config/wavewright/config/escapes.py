@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from wavewright.config.secret_patterns import NAMED_IN_HTML
+from wavewright.config.secret_patterns import NAMED_IN_HTML, is_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,9 @@ class TextAsRead:
     places: list[int]
     """Where in the text as it is written each of them stands, and its end."""
     apart: TextAsRead | None = None
-    """The text with escapes of letters and digits that hold escapes undone but for the last one, if it
-    has any: what such a letter is joined to may be a secret.
+    """The text with a blank in place of letters and digits that are escaped, if it has any: what such
+    a letter is joined to may be a secret. Of some in a row, which may begin the secret, that is the
+    first, and each whose escape holds others.
     """
 
     def place(self, position: int) -> int:
@@ -37,14 +38,14 @@ def unescaped(text: str) -> TextAsRead:
 
     An escape may hold escapes itself (`%%341` is `%41`, `A`): from the end to the start, all that
     follows one is plain already, so that each is read once. It may also stand for the mark of another
-    one: `%252F` is `%2F`, `/`.
+    one: `%252F` is `%2F`, `/`. In JSON, what would end its string or begin an escape is read with a
+    backslash before it, so that the strings end where they did.
     """
     signs = _ENCODED.sub(_with_spaces, text) if "+" in text and "%" in text else text
     # Of each: where it stands, where it ends, and the character that is read for it if it is an
     # escape. The last one first.
     pieces: list[tuple[int, int, str]] = []
-    # Of a letter or digit whose escape holds others, the last one, by where it stands.
-    last_escapes: dict[int, str] = {}
+    holding_others: set[int] = set()
     end = len(text)
     for mark in reversed([*_ESCAPE_MARK.finditer(text)]):
         if mark.end() < end:
@@ -56,17 +57,29 @@ def unescaped(text: str) -> TextAsRead:
             sign = character = _character(escape)
             last = escape[0]
         next_begin = pieces[-1][0] if pieces else len(text)
-        if character.isalnum() and next_begin - stop + 1 > len(last):
-            last_escapes[end] = last
+        if next_begin - stop + 1 > len(last):
+            holding_others.add(end)
         pieces.append((end, stop, character))
     if end:
         pieces.append((0, end, ""))
     pieces.reverse()
-    read = [character or signs[begin:stop] for begin, stop, character in pieces]
+    characters = {character for _, _, character in pieces}
+    if not _OF_JSON_STRINGS.isdisjoint(characters) and is_json(text):
+        pieces = [
+            (begin, stop, f"\\{character}" if character in _OF_JSON_STRINGS else character)
+            for begin, stop, character in pieces
+        ]
     places = [*(begin for begin, _, _ in pieces), len(text)]
-    if not last_escapes:
+    read = [character or signs[begin:stop] for begin, stop, character in pieces]
+    if not any(map(str.isalnum, characters)):
         return _text_as_read(read, places)
-    apart = [last_escapes.get(begin, piece) for begin, piece in zip(places, read, strict=False)]
+    apart: list[str] = []
+    is_after_letter = False
+    for piece, (begin, _, character) in zip(read, pieces, strict=True):
+        is_letter = character.isalnum()
+        is_apart = is_letter and (not is_after_letter or begin in holding_others)
+        apart.append(" " if is_apart else piece)
+        is_after_letter = is_letter
     return _text_as_read(read, places, _text_as_read(apart, places))
 
 
@@ -112,6 +125,7 @@ _ESCAPED = re.compile(
 )
 _MAX_ESCAPED = 10
 """Maximum characters of an escape after its mark."""
+_OF_JSON_STRINGS: Final = frozenset('"\\')
 _NAMED: Final = {"n": "\n", "r": "\r", "t": "\t", "/": "/", **NAMED_IN_HTML}
 
 

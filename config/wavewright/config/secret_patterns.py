@@ -44,7 +44,9 @@ class _SecretPattern:
     search for it costs a hundredth of the pattern's.
     """
     expression: str
-    """What its group `kept` matches stays; the rest is the secret."""
+    """What its group `kept` matches stays; the rest is the secret. What stands in its place has the
+    quotes around it that a group `around` matches.
+    """
     accepts: Callable[[str], bool] | None = None
     """Whether a match is a secret, where the pattern alone cannot tell."""
 
@@ -63,7 +65,8 @@ class _SecretPattern:
         kept = match["kept"]
         if self.accepts is not None and not self.accepts(match[0][len(kept) :]):
             return match[0]
-        return kept + REDACTED
+        around = match.groupdict().get("around") or ""
+        return kept + around + REDACTED + around
 
 
 def _secret_pattern(
@@ -90,6 +93,22 @@ _MIN_RANDOM_LENGTH = 20
 """Length from which a word of letters in both cases and digits is not considered a name."""
 
 
+_QUOTE = r"(?P<quote>\\{0,8}[\"'])"
+_CONTENT = (
+    rf"(?=(?P<content>(?:[^\\\"'\n]++|(?!(?P=quote))(?:\\++[\"']?|[\"']))+))(?P=content)"
+    rf"(?=(?P=quote)|{_END_OF_TEXT})"
+)
+"""Matches up to the same quotation mark with the same escapes, in JSON that may be nested in JSON
+text.
+"""
+
+_INPUT = (
+    r"(?P<around>\\{0,8}['\"])loc(?P=around)\s{0,9}:\s{0,9}[(\[](?:[^)\]]{0,200}+[)\]]){1,4}?,\s{0,99}"
+    r"(?P=around)msg(?P=around)\s{0,9}:\s{0,9}(?P<said>\\{0,8}['\"])[^\n]{0,1000}?(?P=said),\s{0,99}"
+    r"(?P=around)input(?P=around)\s{0,9}:\s{0,9}"
+)
+"""The fields of an error of pydantic up to its invalid value."""
+
 _COOKIE_ATTRIBUTES = ("path", "domain", "expires", "max-age", "httponly", "secure", "samesite")
 
 _SECRET_PATTERNS = (
@@ -105,16 +124,20 @@ _SECRET_PATTERNS = (
         "-----end",
         rf"(?<![A-Za-z0-9+/=\\\r\n])[A-Za-z0-9+/=\\\r\n]{{4,}}+-----END {_KEY_NAME}-----(?P<kept>)",
     ),
-    # How pydantic quotes an invalid value: at most some hundred characters of one line.
+    # How pydantic quotes an invalid value: at most 52 characters, which may be of several lines or
+    # hold what follows a value. Escapes take a few more, and others may quote longer ones.
     _secret_pattern(
-        "input_value=", r"(?P<kept>input_value=)(?:[^\n]{1,1000}?(?=, input_type=)|[^\n]+)"
+        "input_value=",
+        r"(?P<kept>input_value=)(?!\[redacted\](?:,|\s|\Z))"
+        r"(?:[\s\S]{1,70}(?=, input_type=)|[^\n]{1,1000}?(?=, input_type=)|[^\n]+)",
     ),
-    # The same, in the list of its errors.
+    # The same in the list of its errors, as Python or JSON: in JSON that stays, it becomes a text.
     _secret_pattern(
-        "'input': \"input\":",
-        r"(?P<kept>['\"]loc['\"]: [(\[][^)\]\n]{0,400}+[)\]], ['\"]msg['\"]: "
-        r"(?:'[^'\n]{0,1000}+'|\"[^\"\n]{0,1000}+\"), ['\"]input['\"]: )"
-        r"(?:[^\n]{1,1000}?(?=, ['\"](?:ctx|url)['\"]:|\}[\],\s]|\}\Z)|[^\n]+)",
+        "input' input\" input\\",
+        rf"(?P<kept>{_INPUT})(?:{_QUOTE}{_CONTENT}(?:(?P=quote)|{_END_OF_TEXT})"
+        r"|[\w.+-]{1,400}(?=\s{0,99}[,}])"
+        r"|[\s\S]{1,1000}?(?=\s{0,99},\s{0,99}(?P=around)(?:ctx|url)(?P=around)\s{0,9}:)"
+        r"|[\s\S]{1,1000}(?=\})|[^\n]+)",
     ),
     _secret_pattern(
         "cookie",
@@ -254,15 +277,6 @@ _BARE_CHARACTER = r"[^\s\"'\\,;&<>(){}\[\]]"
 _BARE = rf"(?:{_BARE_CHARACTER}++|{_REDACTED_PATTERN})+"
 _BARE_UNIT = rf"(?:{_BARE_CHARACTER}|{_REDACTED_PATTERN})"
 _ASSIGNED = r"\\{0,8}[\"']?[ \t]{0,4}(?:=>|[:=])[ \t]{0,4}"
-_QUOTE = r"(?P<quote>\\{0,8}[\"'])"
-_CONTENT = (
-    rf"(?=(?P<content>(?:[^\\\"'\n]++|(?!(?P=quote))(?:\\++[\"']?|[\"']))+))(?P=content)"
-    rf"(?=(?P=quote)|{_END_OF_TEXT})"
-)
-"""Matches up to the same quotation mark with the same escapes, in JSON that may be nested in JSON
-text.
-"""
-
 _VALUES = (
     re.compile(rf"(?P<kept>{_ASSIGNED}b?{_QUOTE}){_NOT_PLACEHOLDER}{_CONTENT}"),
     # `name=value` without a space, as in queries, environments and connection strings.
@@ -356,14 +370,21 @@ def _within_string(match: re.Match[str], closing_quotes: list[int]) -> re.Match[
 
 def _closing_quotes_of_json(text: str) -> list[int]:
     """Return where the strings of a text that is JSON end; of another text none."""
-    if not _JSON_BEGINS.match(text):
+    if not is_json(text):
         return []
+    return [string.end() - 1 for string in _JSON_STRING.finditer(text)]
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is a list, an object or a string of JSON."""
+    if not _JSON_BEGINS.match(text):
+        return False
     try:
         # As it reads once its escapes are undone, it has line ends in its strings.
         json.loads(text, strict=False)
     except (ValueError, RecursionError):
-        return []
-    return [string.end() - 1 for string in _JSON_STRING.finditer(text)]
+        return False
+    return True
 
 
 _JSON_BEGINS = re.compile(r"\s*[\[{\"]")
