@@ -380,7 +380,9 @@ def reading_faults(error: PlanError | DocumentError) -> Iterator[tuple[str, str 
         if fault.span is not None:
             line, column = error.source.position(fault.span.start)
             where = f"{where}:{line}:{column}"
-        yield f"{where}: {fault.message}", fault.hint
+        # Said twice, a path such as `etc/passwd: 'etc/passwd'` would read as a name with its secret.
+        is_said = repr(where) in fault.message
+        yield fault.message if is_said else f"{where}: {fault.message}", fault.hint
 
 
 def _misuses(step: Step, pointer: str) -> Iterator[Diagnostic]:

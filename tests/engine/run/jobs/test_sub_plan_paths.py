@@ -43,6 +43,18 @@ def test_a_path_out_of_the_project_is_refused_and_nothing_of_the_file_is_quoted(
     assert "x0x0" not in answer.out + answer.err
 
 
+def test_the_path_that_is_refused_is_shown(
+    wavewright: CommandLine, project: Path, outside: Path
+) -> None:
+    outside.rename(outside.parent / "passwd")
+    (project / "plans" / "etc").symlink_to(outside.parent)
+    (project / "plans" / "calling.yaml").write_text("steps: [{id: inner, plan: etc/passwd}]\n")
+
+    answer = wavewright("check", "plans/calling.yaml")
+
+    assert "cannot call its plan: 'etc/passwd' leads out of the project" in answer.out
+
+
 @pytest.mark.parametrize(
     "named", ["link.yaml", "folder/secret.yaml", "../../elsewhere/secret.yaml"]
 )
