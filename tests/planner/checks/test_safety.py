@@ -840,6 +840,40 @@ def test_fields_that_the_server_makes_are_not_the_senders_text() -> None:
 
 
 @pytest.mark.parametrize(
+    "listed",
+    [
+        "steps.inbox",
+        "steps.inbox.filter(m, m.sender in ['a', 'b'])",
+        "steps.inbox.map(m, {'sender': m.sender})",
+        "steps.inbox.filter(m, m.sender != '').slice(0, 3)",
+    ],
+)
+def test_what_stands_at_a_place_is_not_decided_by_how_many_were_sent(listed: str) -> None:
+    inbox = step("inbox", "inbox")
+
+    for place in ("[0]", "[inputs.n]"):
+        send = posting(f"${{{listed}{place}.sender}}")
+        assert found(inbox, send, inputs={"n": 1}) == []
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "steps.inbox.reverse()",
+        "steps.inbox.sortBy(m, m.sender)",
+        "steps.inbox.filter(m, m.body.contains('a'))",
+        "steps.inbox.sortBy(m, m.body)",
+        "lists.range(steps.page.status).map(i, {'sender': string(i)}).reverse()",
+        "lists.range(steps.page.status).sortBy(i, -i).map(i, {'sender': string(i)})",
+    ],
+)
+def test_what_stands_at_a_place_of_another_order_is_a_choice(listed: str) -> None:
+    inbox = step("inbox", "inbox")
+
+    assert codes(inbox, posting(f"${{{listed}[0].sender}}")) == ["W809"]
+
+
+@pytest.mark.parametrize(
     "nested",
     [
         "cel.bind(x{n}, [{inner}, {inner2}], {rest})",

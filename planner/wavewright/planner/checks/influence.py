@@ -109,6 +109,12 @@ class Influence(NamedTuple):
         """Whether it is known what all of it comes from."""
         return _UNKNOWN not in self.choices and _UNKNOWN not in self.numbers
 
+    def of_choices(self) -> Influence:
+        """Return the part of the influence that chooses among values."""
+        return (
+            Influence(Level.CHOICE, self.choices, origin=self.origin) if self.choices else NOTHING
+        )
+
     def coming_from(self, source: str) -> Influence:
         """Return the influence as one that comes from one choice, or one place that is read."""
         return self._replace(

@@ -44,7 +44,6 @@ from wavewright.planner.checks.influence import (
     joined,
     list_of,
     object_of,
-    order,
     selection,
     stronger,
     text,
@@ -57,6 +56,7 @@ from wavewright.planner.checks.influenced_functions import (
     number_from,
     part_of_text,
     rearranged,
+    reordered,
 )
 from wavewright.planner.schemas.views import view_schema
 
@@ -153,17 +153,18 @@ class _Walk:
 
     def _index(self, node: Index, scope: Scope) -> Value:
         owner = self.value(node.operand, scope)
+        # Which element is the first one follows from which elements are kept, and in which order; how
+        # many somebody outside has sent is not counted.
+        arranged = owner.shape.of_choices()
         chooser: ExpressionNode = node
         match node.key:
             case LiteralValue(kind="int", value=int() as place):
-                # Which element is the first one follows from which elements there are.
-                by = owner.shape if owner.items is None else NOTHING
-                element = owner.element(place)
+                by, element = arranged, owner.element(place)
             case key:
-                by = stronger(self.value(key, scope).total(), as_choice(owner.shape))
+                by = stronger(self.value(key, scope).total(), arranged)
                 element = owner.element()
                 # With one key the element of any list is chosen.
-                chooser = node if owner.shape else key
+                chooser = node if arranged else key
         chosen = as_choice(by, owner.most())
         if _is_one_choice(chooser, scope):
             this_choice = repr(without_places(chooser))
@@ -261,7 +262,7 @@ class _Walk:
                 return replace(kept, elements=self._fitting(node, owner, scope))
             case "sortBy":
                 keys = stronger(*(key.total() for body in bodies for key in body))
-                return rearranged(owner, order(keys, size))
+                return reordered(owner, keys)
             case "map" | "transformList":
                 results, conditions = [body[-1] for body in bodies], [body[:-1] for body in bodies]
                 condition = stronger(*(part.total() for body in conditions for part in body))

@@ -348,9 +348,16 @@ def _same_elements(call: _InfluencedCall) -> Value:
             by = stronger(*(place.total() for place in places))
             return rearranged(listed, as_choice(by, slices))
         case "reverse":
-            return rearranged(listed, NOTHING)
+            return reordered(listed, NOTHING)
         case _:
-            return rearranged(listed, order(listed.key().total(), size))
+            return reordered(listed, listed.key().total())
+
+
+def reordered(owner: Value, by: Influence) -> Value:
+    """Return the elements of a list in an order that something decides."""
+    # How many there are decides which of them comes first, as of a list that is turned round.
+    turned = as_choice(owner.count_of_this())
+    return rearranged(owner, compounded(order(by, owner.most()), turned))
 
 
 def rearranged(owner: Value, how: Influence) -> Value:
