@@ -16,6 +16,7 @@ from pydantic import JsonValue, ValidationError
 
 from wavewright.config import WavewrightError, exit_codes
 from wavewright.config.identities import Identity
+from wavewright.config.redaction import Redactor
 from wavewright.engine.run.decisions.approvals import APPROVAL_GIVEN, APPROVAL_USED
 from wavewright.executor import Event, Noted, fold
 from wavewright.executor.store.journal import RunHead
@@ -124,7 +125,7 @@ def make_receipt(events: Sequence[Event], head: RunHead) -> RunReceipt:
         for name in names
     }
     permits = [note.body for note in state.notes if note.topic == "permits"]
-    return RunReceipt(
+    receipt = RunReceipt(
         run=started.run,
         job=started.job,
         status="running" if state.finished is None else state.finished.status,
@@ -134,6 +135,10 @@ def make_receipt(events: Sequence[Event], head: RunHead) -> RunReceipt:
         approvals=_approvals(state.notes),
         head=head,
     )
+    # Permits hold literals of the plan, and a receipt is handed out. What a setting makes a secret is
+    # not asked: a receipt is compared with the journal anywhere.
+    redacted = Redactor().redact_json(receipt.model_dump(mode="json"), keep_numbers=True)
+    return RunReceipt.model_validate(redacted)
 
 
 def altered_fields(receipt: RunReceipt, events: Sequence[Event]) -> tuple[str, ...]:

@@ -129,6 +129,28 @@ def test_a_receipt_says_what_ran_and_who_agreed(
     assert receipt["signature"] is None
 
 
+def test_a_receipt_shows_no_secret_of_what_was_permitted(
+    wavewright: CommandLine, project: Path
+) -> None:
+    secret = "ghp_" + "synthetic1" * 4
+    (project / "notes" / secret).mkdir()
+    (project / "notes" / secret / "a.md").write_text("a\n")
+    plan = PLAN.replace("folder: notes", f"folder: notes/{secret}")
+    (project / "plan.yaml").write_text(plan, encoding="utf-8")
+    assert wavewright("check", "--permits", "plan.yaml").code == 0
+    assert wavewright("run", "plan.yaml", "--approve", "always").code == 0
+
+    receipt = wavewright("receipt", "--out", "receipt.json")
+    written = (project / "receipt.json").read_text()
+
+    assert receipt.code == 0
+    assert secret not in written
+    assert json.loads(written)["permits"]["paths"] == {
+        "notes/[redacted]": ["steps.list.params.folder"]
+    }
+    assert wavewright("verify", "receipt.json").code == 0
+
+
 def test_a_signed_receipt_is_valid_where_there_is_no_journal(
     wavewright: CommandLine,
     tmp_path: Path,
