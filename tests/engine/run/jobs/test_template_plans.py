@@ -172,3 +172,18 @@ def test_what_is_called_a_plan_needs_steps(tmp_path: Path, name: str) -> None:
 
     with pytest.raises(PlanError, match="the plan has no 'steps'"):
         resolve_job_file(file, None, load_settings(tmp_path, {}))
+
+
+def test_a_goal_that_is_the_name_of_a_template_is_not_taken_as_words(tmp_path: Path) -> None:
+    settings = replace(project(tmp_path, "plan"), templates=(tmp_path,))
+    job = tmp_path / "it.job.yaml"
+    plan = "plan: {steps: [{id: a, tool: echo, params: {text: hi}}]}\n"
+
+    for text in ("goal: echoes\n", f"goal: echoes\n{plan}"):
+        job.write_text(text)
+        with pytest.raises(PlanError, match="'echoes' is the name of a goal template") as caught:
+            resolve_job_file(job, None, settings)
+        assert "goal_template: echoes" in str(caught.value)
+    for text in (f"goal: echoes\ngoal_template: echoes\n{plan}", f"goal: Echoes of it\n{plan}"):
+        job.write_text(text)
+        resolve_job_file(job, None, settings)

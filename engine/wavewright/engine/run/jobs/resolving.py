@@ -35,7 +35,7 @@ from wavewright.engine.run.jobs.plan_drafts import (
     plan_draft,
     template_draft,
 )
-from wavewright.engine.run.project.templates import read_template_document
+from wavewright.engine.run.project.templates import read_template_document, template_names
 from wavewright.engine.run.project.tools import (
     agent_tools,
     packs_of_project,
@@ -274,6 +274,10 @@ def _parts_of_job(
             draft = draft or template_draft(
                 template, named, settings, faults, is_planned=job.plan == AUTO_PLAN
             )
+    elif job.goal is not None and job.goal in template_names(settings):
+        message = f"the goal {job.goal!r} is the name of a goal template, which it would not follow"
+        hint = f"write 'goal_template: {job.goal}', or a goal of more words"
+        faults.add([make_diagnostic("E107", "/goal", message, hint)], document)
     if job.name is None:
         job = job.model_copy(update={"name": _name_of(template, file)})
     lacks_template = name is not None and template is None
