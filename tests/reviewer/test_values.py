@@ -34,6 +34,11 @@ def test_what_is_made_visible_can_be_printed(text: str) -> None:
     assert visible(shown) == shown
 
 
+@pytest.mark.parametrize("unseen", ["\u200b", "\u202e", "\u3164", "\u2800", "\ufe01", "\U000e0150"])
+def test_what_shows_nothing_is_made_visible(unseen: str) -> None:
+    assert visible(f"pay{unseen}pal") == f"pay{unseen.encode('unicode_escape').decode()}pal"
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 from wavewright.config.sources import path_of_keys, pointer_keys
 from wavewright.planner import Json
 from wavewright.planner.diagnostics.diagnostic import counted
+from wavewright.planner.diagnostics.rendering import UNSEEN
 from wavewright.planner.schemas.validation import SchemaViolation
 
 _T = TypeVar("_T")
@@ -92,7 +93,7 @@ def shorten_middle(text: str, most: int) -> str:
 def visible(text: str) -> str:
     """Return the text with every control, format and surrogate character shown as its code point.
 
-    Escape sequences, bidirectional overrides and zero-width characters make a text look like
+    Escape sequences, bidirectional overrides and characters that show nothing make a text look like
     another one; line breaks and tabs stay.
     """
     if text.isascii() and text.isprintable():
@@ -151,7 +152,8 @@ def _is_small(value: Json, depth: int = 3) -> bool:
 
 
 def _visible_character(character: str) -> str:
-    if character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}:
+    is_hidden = unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    if character in "\n\t" or not (is_hidden or character in UNSEEN):
         return character
     return character.encode("unicode_escape").decode("ascii")
 

@@ -229,6 +229,17 @@ def test_a_text_is_printed_without_a_character_that_steers_a_terminal() -> None:
     assert printable_lines(ODD) == printable(ODD[:-2]) + "\n\t"
 
 
+@pytest.mark.parametrize(
+    "unseen", ["\u3164", "\uffa0", "\u115f", "\u2800", "\u034f", "\ufe00", "\U000e0150", "\u180b"]
+)
+def test_a_character_that_shows_nothing_is_shown(unseen: str) -> None:
+    escaped = unseen.encode("unicode_escape").decode()
+
+    assert printable(f"pay{unseen}pal") == printable_lines(f"pay{unseen}pal") == f"pay{escaped}pal"
+    assert unseen not in printable_json([unseen])
+    assert printable("a heart \u2764\ufe0f") == "a heart \u2764\ufe0f"
+
+
 @pytest.mark.parametrize("indent", [None, 2])
 def test_json_is_printed_without_such_characters_and_stays_the_same(indent: int | None) -> None:
     text = printable_json({ODD: [ODD, 1]}, indent)

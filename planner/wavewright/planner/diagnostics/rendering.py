@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 from wavewright.config.sources import Source, Span
@@ -111,16 +112,14 @@ def printable(text: str) -> str:
     """Return text in which every character that does not print stands as an escape."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+    return "".join(char if _shows(char) else _escaped(char) for char in text)
 
 
 def printable_lines(text: str) -> str:
     """Return text as `printable` does, with its line breaks and tabs."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(
-        char if char.isprintable() or char in "\n\t" else _escaped(char) for char in text
-    )
+    return "".join(char if _shows(char) or char in "\n\t" else _escaped(char) for char in text)
 
 
 def printable_json(value: object, indent: int | None = None) -> str:
@@ -134,10 +133,10 @@ def printable_json(value: object, indent: int | None = None) -> str:
 
 def escape_json(text: str) -> str:
     """Return the same JSON with an escape in place of every character that does not print."""
-    if text.isprintable():
+    if text.isascii() and text.isprintable():
         return text
     return "".join(
-        char if char.isprintable() or char == "\n" else _escaped_in_json(char) for char in text
+        char if _shows(char) or char == "\n" else _escaped_in_json(char) for char in text
     )
 
 
@@ -216,6 +215,19 @@ class _ColumnWrapper(textwrap.TextWrapper):
             for part in _AFTER_WIDE_CHARACTER.split(word)
             if part
         ]
+
+
+_VARIANTS: Final = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE0E), *range(0xE0100, 0xE01F0))
+UNSEEN: Final = frozenset(
+    {*"\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0", *map(chr, _VARIANTS)}
+)
+"""Characters that count as printed and show nothing: fillers, a blank, and selectors of variants other
+than those that emoji have.
+"""
+
+
+def _shows(char: str) -> bool:
+    return char.isprintable() and char not in UNSEEN
 
 
 def _escaped(char: str) -> str:
