@@ -5,7 +5,7 @@ that it is one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from wavewright.packs.tabletop.game.state import (
@@ -20,11 +20,11 @@ from wavewright.packs.tabletop.game.world import GOLD, PLAYER
 from wavewright.packs.tabletop.turn.agents import AgentRequest, ToolUser
 from wavewright.packs.tabletop.turn.context import unwrapped_action
 from wavewright.packs.tabletop.turn.wording import (
+    DENIAL,
     NUMBERS,
     asks,
     corrected,
     count_in,
-    is_denied,
     is_nearly,
     named_in,
     says_nothing_more,
@@ -40,12 +40,20 @@ INTRODUCTION: Final = (
 )
 _FIGHT: Final = re.compile(r"\b(?:attack|fight|strike|hit|kill|shoot)\b")
 _GO: Final = re.compile(
-    r"\b(?:go|goes|move|walk|head|run|enter|travel|climb|return|leave|visit|approach|proceed|step|"
-    r"(?:take|bring|lead) (?:me|us))\b"
-    r"(?:\s+(?:(?:in|on)?to\b|towards?\b|through\b|(?:up|down|out|over)(?=\s)|back\b))*(?:\s+the\b)?(?P<where>.*)"
+    r"\b(?:go|goes|move|walk|head|run|enter|travel|climb|return|leave|exit|visit|approach|proceed|step|"
+    r"(?:take|bring|lead) (?:me|us|\w+(?= (?:back )?to\b)))\b"
+    r"(?:\s+(?:(?:in|on)?to\b|towards?\b|through\b|(?:up|down|over)(?=\s)|out(?:side)?\b|back\b))*"
+    r"(?:\s+the\b)?(?P<where>.*)"
 )
+_LEAVE: Final = re.compile(
+    r"(?:leave|exit)\b(?P<left>.*?)(?:\b(?:for|to|towards?|through)\b(?P<where>.*))?$"
+)
+_ASIDE: Final = re.compile(r"\bfrom\b.*?(?=\bto\b|$)|\bwith\b.*")
+"""Where one comes from and who comes along, told beside where one goes."""
+_THROUGH: Final = re.compile(r"(\bthrough\s+\S.*?)\s+(?=to\b)")
+"""A way over a place: two ways, one after the other."""
 _ROLL: Final = re.compile(
-    r"\b(?:roll|throw)\b.*?(?P<dice>\d*d\d+(?:\s*[+-]\s*\d+)?)(?:\s+for\s+(?P<reason>.{1,100}))?"
+    r"(?:\b(?:roll|throw)\b.*?|^\W*)(?P<dice>\d*d\d+(?:\s*[+-]\s*\d+)?)(?:\s+for\s+(?P<reason>.{1,100}))?"
 )
 _LOOK: Final = re.compile(r"\b(?:look|see|search|examine|inspect|read|where|wait)\b")
 _OWN: Final = re.compile(
@@ -55,7 +63,7 @@ _OWN: Final = re.compile(
 _GREETING: Final = re.compile(r"\W*(?:hello|hi|hey|greetings|good \w+)\W*$")
 _LOOK_AT: Final = re.compile(
     r"\b(?:look|search|examine|inspect|read)\b(?:\s+(?:at|in|into|under|behind|for|through|inside|around|on|over)\b)*"
-    r"(?:\s+(?:the|my|an?))?\s*(?P<what>[^.!?]*)"
+    r"(?:\s+(?:the|my|an?)\b)?\s*(?P<what>[^.!?]*)"
 )
 _HELP: Final = re.compile(
     r"^\W*help\b|\bwhat (?:can|could|should|may) (?:i|we) do\b|^\W*who are you\b|"
@@ -111,11 +119,25 @@ _OWNED: Final = re.compile(r"\w['’]s\b")
 """A name that tells whose something is: "Mira's hut"."""
 _TALK: Final = re.compile(r"(?:talk|speak|chat|ask|tell|greet)\b")
 _ACTIONS: Final = (_FIGHT, _GO, _DRINK, _BUY, _HAND, _ROLL, _LOOK, _TALK)
-_OF_EACH: Final = (_BUY, re.compile(r"(?:attack|strike|hit|kill|shoot|drink|quaff|use|swallow)\b"))
-"""The verbs that may have several things behind them."""
-_ANOTHER: Final = re.compile(rf"(?:an?|the|some|another|\d+|{'|'.join(NUMBERS)})\b")
+_OF_EACH: Final = re.compile(
+    rf"(?:{_BUY.pattern})|(?:attack|strike|hit|kill|shoot|drink|quaff|use|swallow|go|move|walk|head|run|travel|"
+    r"return|look at|examine|inspect|read)\b|(?:give|hand)\b(?:\s+(?!(?:an?|the|my|some|over)\b)[a-z]+(?=\s))?"
+)
+"""The verbs that may have several things behind them; "give" with whom it is given to."""
+_ANOTHER: Final = re.compile(
+    rf"(?:an?|the|some|another|(?:on |back |in)?to|through|back|\d+|{'|'.join(NUMBERS)})\b"
+)
 """How the second of two things begins."""
-_NEXT: Final = re.compile(r"\s*(?:[,;.!]\s*)?\b(?:and then|and|then)\s+|\s*[;.!]\s+")
+_NEXT: Final = re.compile(
+    r"(\s*(?:[,;.!]\s*)?(?:\b(?:and then|and|then)|&)\s+|\s*[;.!]\s+(?:then\s+)?|\s*\n\s*(?:then\s+)?|,\s+)",
+    re.IGNORECASE,
+)
+"""What stands between two things that are to be done."""
+_LEADING: Final = re.compile(
+    r"^(?:(?:ok|okay|please|now|first|so|let(?:['’]s| us)|(?:can|could|may) (?:i|we|you)|(?:i|we)(?:['’](?:d|ll|m|re))?"
+    r"(?: (?:will|would|want|like|love|wish|try|need|am|are|going|shall|must))*(?: to)?)\b\W*)+"
+)
+"""Words before the verb of what is to be done."""
 _VERBS: Final = (
     "attack", "drink", "travel", "climb", "return", "examine", "inspect", "search", "inventory",
 )  # fmt: skip
@@ -139,28 +161,55 @@ async def narrate(request: AgentRequest, tools: ToolUser) -> str:
     told, is_done = await _act(first, tools)
     for place, action in enumerate(others):
         if not is_done:
-            left = " and ".join(others[place:])
-            return f"{told} “{left}” is left undone."
+            return f"{told}{_left_undone(others[place:])}"
         more, is_done = await _act(action, tools)
         told = f"{told} {more}"
     return told
 
 
 def _actions_of(message: str) -> list[str]:
-    """Return the things that a message says to do one after the other; the message where they are
-    not told apart.
+    """Return the things that a message says to do one after the other; a question is one.
+
+    No part is dropped: one without a verb takes that of the part before, or is not understood.
     """
-    actions = [""]
-    for part in filter(None, _NEXT.split(message.strip())):
-        begun = next(filter(None, (one.match(actions[-1].lower()) for one in _OF_EACH)), None)
-        if not actions[-1] or any(pattern.match(part.lower()) for pattern in _ACTIONS):
+    if asks(message):
+        return [message]
+    text = re.sub(r"[^\S\n]+", " ", message.strip())
+    begun, *pieces = _NEXT.split(_THROUGH.sub(r"\1 then ", text))
+    actions = [begun]
+    for separator, part in zip(pieces[::2], pieces[1::2], strict=True):
+        last, between = _from_its_verb(actions[-1]), separator.strip()
+        has_begun = _is_action(last) or DENIAL.match(last) is not None
+        is_told = _TALK.match(last) is not None and between in {",", "and"}
+        each = _OF_EACH.match(last)
+        if is_told or says_nothing_more(part) or (between == "," and not has_begun):
+            # "Tell Mira this and that", "Sela, attack the wolf".
+            actions[-1] += f"{separator}{part}"
+        elif _is_action(part):
             actions.append(part)
-        elif begun is not None and _ANOTHER.match(part.lower()):
+        elif each is not None and _ANOTHER.match(part.lower()):
             # "Buy a potion and a rope": the verb is that of each thing.
-            actions.append(f"{begun[0]} {part}")
+            actions.append(f"{each[0]} {part}")
+        elif between == "," or not has_begun:
+            actions[-1] += f"{separator}{part}"
         else:
-            return [message]
-    return actions[1:] or [message]
+            actions.append(part)
+    return actions
+
+
+def _from_its_verb(text: str) -> str:
+    """Return a text without the words that lead up to its verb."""
+    return _LEADING.sub("", text.strip().lower())
+
+
+def _is_action(text: str) -> bool:
+    """Whether a text begins with what may be done."""
+    starts = (text.lower(), _from_its_verb(text))
+    return any(one.match(start) for start in starts for one in _ACTIONS)
+
+
+def _left_undone(actions: Sequence[str]) -> str:
+    return f" “{' and '.join(actions)}” is left undone." if actions else ""
 
 
 async def _act(action: str, tools: ToolUser) -> tuple[str, bool]:
@@ -169,7 +218,7 @@ async def _act(action: str, tools: ToolUser) -> tuple[str, bool]:
     text = corrected(action.lower(), _VERBS)
     intended = intended_call(action, before)
     if intended is None:
-        is_understood = asks(text) or _LOOK.search(text) is not None
+        is_understood = asks(text) or any(one.search(text) for one in (_LOOK, _FAREWELL, DENIAL))
         return _told(text, before), is_understood
     try:
         done = await tools.call(intended.tool, intended.params)
@@ -200,11 +249,12 @@ def _told(text: str, state: GameState) -> str:
         return f"{INTRODUCTION} You can: {offered}."
     if _REPEAT.search(text):
         return _last_said(state, [*state.creatures]) or f"Nobody has said anything yet. {scene}"
-    if any((found := one.search(text)) and is_denied(text, found.start()) for one in _ACTIONS):
+    denied = DENIAL.search(text)
+    if denied is not None and any(one.search(text, denied.end()) for one in _ACTIONS):
         return f"Nothing of the kind is done. {scene}"
     if _OWN.search(text):
         return describe_party(state)
-    if _FAREWELL.search(text) and not _GO.search(text):
+    if _FAREWELL.search(text):
         return scene
     is_asked = asks(text) or _LOOK.search(text) is not None
     puzzled = "" if is_asked else f"{puzzled_by(text)} "
@@ -301,8 +351,7 @@ async def fight(request: AgentRequest, tools: ToolUser) -> str:
         is_asked = asks(first) or any(one.search(first.lower()) for one in (_LOOK, _OWN, _REPEAT))
         told = _told(first.lower(), state) if is_asked else puzzled_by(first)
         return f"{told} {current.name} hesitates. You can: {offered}."
-    done = await attempt(tools, intended)
-    return f"{done} “{' and '.join(others)}” is left undone." if others else done
+    return f"{await attempt(tools, intended)}{_left_undone(others)}"
 
 
 async def speak(request: AgentRequest, tools: ToolUser) -> str:
@@ -316,10 +365,10 @@ async def speak(request: AgentRequest, tools: ToolUser) -> str:
         return f"I could {request.suggestions[0].label}." if request.suggestions else ""
     if _REPEAT.search(request.message.lower()) and (again := _last_said(state, [person.id])):
         return again.partition(": ")[2]
-    intended = intended_call(request.message, state, person)
-    done = (
-        await attempt(tools, intended) if intended is not None and intended.tool == "give" else ""
-    )
+    first, *others = _actions_of(request.message)
+    intended, done = intended_call(first, state, person), ""
+    if intended is not None and intended.tool == "give":
+        done = f"{await attempt(tools, intended)}{_left_undone(others)}"
     lines = _lines_of(person, request.message) or ("…",)
     said = lines[(state.talks.get(person.id, 1) - 1) % len(lines)]
     return f"“{said}” {done}".strip()
@@ -343,7 +392,7 @@ def _lines_of(person: Creature, message: str) -> tuple[str, ...]:
 
 def continues_talk(message: str, state: GameState) -> bool:
     """Return whether a message goes on with the talk that is open: it is no farewell, no question
-    about the player or the game, and asks for nothing but what its people can give.
+    about the player or the game, and asks for one thing at most, which its people can give.
     """
     text = message.lower()
     turns_away = (
@@ -353,7 +402,7 @@ def continues_talk(message: str, state: GameState) -> bool:
         _OWN.search(text),  # what is in one's bag, nobody else knows
         _HELP.search(text),
     )
-    if not state.dialogue or any(turns_away):
+    if not state.dialogue or any(turns_away) or len(_actions_of(message)) > 1:
         return False
     person = state.creatures[state.dialogue[0]]
     intended = intended_call(message, state, person)
@@ -382,7 +431,8 @@ def intended_call(
         state: Of the game.
         person: To whom it is said.
     """
-    text = corrected(message.lower(), _VERBS)
+    # What stands behind a denial is not done: "go to the inn, not to the smithy".
+    text = DENIAL.split(corrected(message.lower(), _VERBS))[0]
     actor = PLAYER if state.combat is None else state.combat.current
     for option in options_of(state, actor):
         if option.tool != "talk" and option.label.lower() == text.rpartition(": ")[2].strip():
@@ -398,14 +448,8 @@ def intended_call(
     )
 
 
-def _said(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """Return where a text asks for something, unless it is what it says not to do."""
-    found = pattern.search(text)
-    return None if found is None or is_denied(text, found.start()) else found
-
-
 def _fought(text: str, state: GameState, actor: str) -> IntendedCall | None:
-    if not _said(_FIGHT, text):
+    if not _FIGHT.search(text):
         return None
     person = _person_named(text, [one for one in state.creatures.values() if one.id != PLAYER])
     if state.combat is None:
@@ -418,37 +462,48 @@ def _fought(text: str, state: GameState, actor: str) -> IntendedCall | None:
 def _moved(text: str, state: GameState) -> IntendedCall | None:
     here = state.player.place
     exits = state.places[here].exits
-    go = _said(_GO, text)
+    go = _GO.search(text)
     if go is None:
         # "North", where a way leads to the North gate, and nothing else is said.
         words = {word for word in words_of(text) if not says_nothing_more(word)}
         fitting = [id_ for id_ in exits if words and words <= {*words_of(state.places[id_].name)}]
         return IntendedCall("move", {"place": fitting[0]}) if len(fitting) == 1 else None
+    where, leaves = _ASIDE.sub("", go["where"]), _LEAVE.match(go[0])
+    if leaves is not None:
+        # "Leave the inn for the smithy": where the player is is left, and is no place to go to.
+        left, where = _ASIDE.sub("", leaves["left"]), leaves["where"] or ""
+        if not says_nothing_more(left) and named_in(left, _named_places(state, [here])) is None:
+            return None
     others = [id_ for id_ in state.places if id_ != here]
     # Where the way leads to is meant before any other place with such a word in its name.
     for ids in (exits, others, [here]):
-        by_name = {name.lower(): id_ for id_ in ids for name in (id_, state.places[id_].name)}
-        if (name := named_in(go["where"], by_name)) is not None:
+        by_name = _named_places(state, ids)
+        if (name := named_in(where, by_name)) is not None:
             return IntendedCall("move", {"place": by_name[name]})
-    if not says_nothing_more(go["where"]) and not go[0].startswith(("leave", "return")):
+    if not says_nothing_more(where):
         people = [one for one in state.creatures.values() if one.side == "neutral"]
-        if _person_named(go["where"], people) is not None and not _OWNED.search(go["where"]):
+        if _person_named(where, people) is not None and not _OWNED.search(where):
             # "Approach Sela": whoever is meant is no place, and no way is missing.
             return None
-        return IntendedCall("move", {"place": without_courtesy(go["where"])[:100]})
-    is_back = go[0].startswith(("leave", "return")) or re.search(r"\bback\b", go[0]) is not None
+        return IntendedCall("move", {"place": without_courtesy(where)[:100]})
+    is_back = leaves is not None or re.search(r"\b(?:return|back)\b", go[0]) is not None
     if is_back and len(exits) > 1 and state.came_from in exits:
         return IntendedCall("move", {"place": state.came_from})
     return IntendedCall("move", {"place": exits[0]}) if len(exits) == 1 else None
+
+
+def _named_places(state: GameState, ids: Iterable[str]) -> dict[str, str]:
+    """Return places by what they may be called."""
+    return {name: id_ for id_ in ids for name in (id_, state.places[id_].name.lower())}
 
 
 def _handed_over(
     text: str, state: GameState, actor: str, person: Creature | None
 ) -> IntendedCall | None:
     """Return the call by which items change hands, where a message asks for one."""
-    if drinks := _said(_DRINK, text):
+    if drinks := _DRINK.search(text):
         return _drunk(drinks, state, actor)
-    buys, hands = _said(_BUY, text), _said(_HAND, text)
+    buys, hands = _BUY.search(text), _HAND.search(text)
     if not (buys or hands):
         return None
     item, count = named_in(text, state.items), count_in(text)

@@ -15,10 +15,11 @@ round.
 """
 _LEAST_NEAR: Final = 4
 """Letters of the shortest word that may be written wrongly at all."""
-_DENIAL: Final = re.compile(
+DENIAL: Final = re.compile(
     r"\b(?:(?:do|does|did|would|will|should|can)(?:n['’]t| not)|not|never|won['’]t|can['’]t|cannot|"
     r"refuse to|without|rather than|instead of)\b"
 )
+"""What says that what stands behind it is not to be done: `don't attack`."""
 _QUESTION: Final = re.compile(
     r"^(?:(?:and|so|but|well|ok|okay)\W+)*(?:who|whom|whose|what|where|when|why|how|which|is|are|was|were|do|does|did|"
     r"should|must|has|have)\b"
@@ -50,11 +51,6 @@ def count_in(text: str) -> int:
 def words_of(text: str) -> list[str]:
     """Return the words of a text, in lower case."""
     return _WORD.findall(text.lower())
-
-
-def is_denied(text: str, before: int) -> bool:
-    """Whether what a text says at a place is denied there: `don't attack`."""
-    return _DENIAL.search(re.split(r"[.!?;]|, (?:but|and|then)\b", text[:before])[-1]) is not None
 
 
 def asks(text: str) -> bool:
