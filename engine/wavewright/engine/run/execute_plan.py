@@ -17,7 +17,7 @@ from wavewright.engine.run.permits import permitted_tools
 from wavewright.engine.run.ports import Attempt, Means, People
 from wavewright.executor import Event, Execution, RunState, execute, fold
 from wavewright.executor.run.ports import DrainSignal
-from wavewright.executor.run.rules import ReuseSource, RunSoFar, family_of_retry
+from wavewright.executor.run.rules import ReuseSource, RunSoFar
 from wavewright.reviewer import make_verifier
 from wavewright.reviewer.review.results import run_instant
 from wavewright.tools import Tool
@@ -44,8 +44,11 @@ async def execute_plan(
     goal, plan, now = context.goal, context.plan, run_instant(context.state)
     before = context.state
     with cancellation.scope(drain_signal) as scope:
-        # The executor does not record the cost of judges: a gate is no tool.
-        async with _open_judge(context, attempt, means) as (judge, uses):
+        async with (
+            _alone(context, attempt) as context,
+            # The executor does not record the cost of judges: a gate is no tool.
+            _open_judge(context, attempt, means) as (judge, uses),
+        ):
             state = await execute(
                 Execution(
                     plan,
@@ -116,6 +119,19 @@ async def _open_judge(
         yield judge, recorder.journaled
 
 
+@asynccontextmanager
+async def _alone(context: PlannedContext, attempt: Attempt) -> AsyncGenerator[PlannedContext]:
+    """Yield the context once no other retry of the same run may write."""
+    if context.retry is None:
+        yield context
+        return
+    # Imported here: few runs repeat others.
+    from wavewright.engine.run.repeated_runs import alone_of_retries
+
+    async with alone_of_retries(context, attempt) as alone:
+        yield alone
+
+
 def _donor(context: PlannedContext) -> ReuseSource | None:
     """Return the results that a retry reuses: those of the run that it repeats, and of the runs
     that this one repeats.
@@ -135,8 +151,8 @@ def _donor(context: PlannedContext) -> ReuseSource | None:
         chain.append(RunSoFar(state.run, state, changed))
     if not chain:
         return None
-    family = family_of_retry(chain, context.other_retries)
-    return ReuseSource(tuple(chain), frozenset(retry.anew), frozenset(retry.again), family)
+    others = [RunSoFar(state.run, state) for state in context.other_retries if state.run]
+    return ReuseSource(tuple(chain), frozenset(retry.anew), frozenset(retry.again), tuple(others))
 
 
 def changed_tools(state: RunState, tools: Mapping[str, Tool]) -> frozenset[str]:

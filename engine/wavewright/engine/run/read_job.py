@@ -22,9 +22,9 @@ from wavewright.engine.run.pipeline.phase import PipelineError
 from wavewright.engine.run.ports import Attempt
 from wavewright.engine.run.recording import pending_draft
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
-from wavewright.executor import Journal, RunStarted, RunState, fold
+from wavewright.executor import RunStarted, RunState, fold
 from wavewright.executor.events.types import RetryOf
-from wavewright.planner import Goal, JsonObject, Plan, PlanGraph, RunId, StepId, as_object
+from wavewright.planner import Goal, JsonObject, Plan, PlanGraph, StepId, as_object
 from wavewright.planner.plans.goal_resolution import rendered_goal
 from wavewright.planner.plans.graph import superseded_before
 
@@ -69,21 +69,12 @@ async def _resumed(
 ) -> RunContext:
     """Return the context of a run as it follows from its events."""
     retry = started.retry
-    donor: RunState | None = None
+    goal = goal_with_answers(goal_with_feedback(state), state)
+    context = RunContext(request, as_requested(goal, request, settings), state=state, retry=retry)
     if retry is not None:
         # What the run before has done is taken over by this attempt as well.
         donor = fold(await attempt.journal.load(retry.run))
-    donors_before = await runs_repeated_by(donor, attempt.journal)
-    goal = goal_with_answers(goal_with_feedback(state), state)
-    context = RunContext(
-        request,
-        as_requested(goal, request, settings),
-        state=state,
-        donor=donor,
-        donors_before=donors_before,
-        other_retries=await other_retries(donor, donors_before, attempt.journal, before=state.run),
-        retry=retry,
-    )
+        context = await _with_donors(context, donor, attempt)
     waves = target_waves(state)
     if waves is not None:
         context = extended(TargetsContext, context, waves=waves, new_job=None)
@@ -101,6 +92,9 @@ async def _retried(
     Raises:
         PipelineError: that run has not begun.
     """
+    # Imported here: few runs repeat others.
+    from wavewright.engine.run.repeated_runs import first_run_of
+
     donor = fold(await attempt.journal.load(retried.run))
     if donor.started is None:
         raise PipelineError(
@@ -115,22 +109,23 @@ async def _retried(
     retry = RetryOf(
         run=retried.run,
         # Keys of writes are those of the first run of the chain, so that servers know the calls.
-        origin=_first_run(donor),
+        origin=first_run_of(donor),
         anew=steps_to_repeat(donor, retried.start),
         again=steps_called_again(donor, retried.again),
         only_failed=retried.only_failed,
         by=request.by,
     )
-    donors_before = await runs_repeated_by(donor, attempt.journal)
-    return RunContext(
-        request,
-        as_requested(goal, request, settings),
-        draft=draft,
-        donor=donor,
-        donors_before=donors_before,
-        other_retries=await other_retries(donor, donors_before, attempt.journal),
-        retry=retry,
-    )
+    context = RunContext(request, as_requested(goal, request, settings), draft=draft, retry=retry)
+    return await _with_donors(context, donor, attempt)
+
+
+async def _with_donors(context: RunContext, donor: RunState, attempt: Attempt) -> RunContext:
+    """Return the context of a retry with the runs whose results it takes over."""
+    # As above.
+    from wavewright.engine.run.repeated_runs import repeated_runs
+
+    before, others = await repeated_runs(donor, attempt.journal, own=context.state.run)
+    return replace(context, donor=donor, donors_before=before, other_retries=others)
 
 
 def _with_inputs(goal: Goal, changed: JsonObject, donor: RunState) -> Goal:
@@ -143,48 +138,6 @@ def _with_inputs(goal: Goal, changed: JsonObject, donor: RunState) -> Goal:
     if rendered_goal(written, goal.inputs, goal.as_of) == text:
         text = rendered_goal(written, inputs, goal.as_of) or text
     return goal.model_copy(update={"inputs": inputs, "text": text})
-
-
-async def runs_repeated_by(donor: RunState | None, journal: Journal) -> tuple[RunState, ...]:
-    """Return the runs that a run repeats, directly or through others, as far as the journal has
-    them, the newest first.
-    """
-    runs = list[RunState]()
-    while donor is not None and donor.started is not None and donor.started.retry is not None:
-        donor = fold(await journal.load(donor.started.retry.run))
-        if donor.started is not None:
-            runs.append(donor)
-    return tuple(runs)
-
-
-async def other_retries(
-    donor: RunState | None,
-    donors_before: Sequence[RunState],
-    journal: Journal,
-    *,
-    before: RunId | None = None,
-) -> tuple[RunState, ...]:
-    """Return the retries of the first run that a retry repeats, but those that it repeats, the newest
-    first.
-
-    Args:
-        donor: The run that the retry repeats.
-        donors_before: The runs that the donor repeats in its turn.
-        journal: Where the runs are.
-        before: The retry, where it has begun: later ones are left out.
-    """
-    if donor is None or donor.started is None:
-        return ()
-    rows = await journal.list_retries(_first_run(donor), before=before)
-    repeated = {state.run for state in (donor, *donors_before)}
-    return tuple([fold(await journal.load(row.run)) for row in rows if row.run not in repeated])
-
-
-def _first_run(donor: RunState) -> RunId:
-    """Return the first of the chain of runs that a retry of a run repeats."""
-    assert donor.started is not None
-    retry = donor.started.retry
-    return donor.started.run if retry is None else retry.origin
 
 
 def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]:

@@ -21,7 +21,7 @@ from wavewright.engine.run.read_job import steps_called_again, steps_to_repeat
 from wavewright.engine.run.target_waves import target_waves
 from wavewright.executor import Event, ItemFinished, RunFinished, RunState, StepFinished, fold
 from wavewright.executor.events.state import SUCCESSES, is_of_call, step_ids
-from wavewright.executor.run.rules import RunSoFar, family_of_retry, is_unclear
+from wavewright.executor.run.rules import RunSoFar, is_unclear
 from wavewright.planner import (
     Goal,
     Json,
@@ -182,7 +182,8 @@ def retry_outlook(
     again = frozenset(steps_called_again(newest, request.again))
     read_anew = _steps_that_read(plan, _changed_inputs(request, newest))
     runs = [RunSoFar(state.run or request.run, state) for state in donors]
-    outlook = _Outlook(request, runs, family_of_retry(runs, others), tools, anew, again)
+    beside = [RunSoFar(state.run, state) for state in others if state.run is not None]
+    outlook = _Outlook(request, runs, [*beside, *runs], tools, anew, again)
     steps = list[RetriedStep]()
     called = set[StepId]()
     graph = PlanGraph.of(plan)
@@ -213,7 +214,7 @@ class _Outlook:
     request: RetryRequest
     runs: Sequence[RunSoFar]
     family: Sequence[RunSoFar]
-    """These, and the other retries of the first of them."""
+    """The other retries of the first of them, and these."""
     tools: Mapping[str, Tool]
     anew: frozenset[StepId]
     again: frozenset[StepId]

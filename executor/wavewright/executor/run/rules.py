@@ -8,7 +8,7 @@ its test, in `docs/explanation/semantics.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -174,10 +174,8 @@ class ReuseSource:
     """Steps whose calls are always made."""
     again: frozenset[StepId] = frozenset()
     """Steps whose calls are made again: of a write only those whose outcome is unclear."""
-    family: tuple[RunSoFar, ...] = ()
-    """The runs whose writes are not repeated, the newest first: all retries of the first run, and
-    that run; the chain where it is empty.
-    """
+    others: tuple[RunSoFar, ...] = ()
+    """Other retries of the first run: of these, only writes count."""
 
     @property
     def origin(self) -> RunId:
@@ -191,12 +189,21 @@ class ReuseSource:
         A write that succeeded counts even where it was made again since and failed: it has taken
         effect. A read counts only as its tool's present code would make it.
         """
-        past = list(self._past_calls(call, step))
+        past = list(self._past_calls(call, step, self.chain))
+        if not _tool_of(call).signature.writes:
+            return _last_of(past, writes=False)
+        # What has taken effect has done so, whichever retry did it: see "Retried" in
+        # docs/explanation/semantics.md.
+        elsewhere = list(self._past_calls(call, step, self.others))
         newest = _last_of(past, writes=False)
-        if step in self.again and _is_unclear_past(newest):
+        if step in self.again and _is_unclear_past(newest) and not any(map(_succeeded, elsewhere)):
             # It is known to be unclear, and is what is to be made again.
             return newest
-        return _last_of(past, writes=_tool_of(call).signature.writes)
+        made = _last_of([*past, *elsewhere], writes=True)
+        if made is None or _succeeded(made):
+            return made
+        # Whether another retry wrote before or after the one that is repeated is not known.
+        return next(filter(_is_unclear_past, elsewhere), made)
 
     def is_named(self, step: StepId) -> bool:
         """Whether calls of a step are made again because the retry names it."""
@@ -222,35 +229,20 @@ class ReuseSource:
         if past is not None and not (step in self.again and _is_unclear_past(past)):
             yield past
 
-    def _past_calls(self, call: ScheduledCall, step: StepId) -> Iterator[PastCall]:
-        """Yield the same call of a step in each run, the newest first; a step that a patch put in
-        its place is that step again.
+    def _past_calls(
+        self, call: ScheduledCall, step: StepId, donors: Iterable[RunSoFar]
+    ) -> Iterator[PastCall]:
+        """Yield the same call of a step in each of some runs; a step that a patch put in its place
+        is that step again.
         """
         # A step that was called anew has the key of the run that did so.
+        runs = [donor.run for donor in (*self.chain, *self.others)]
         writes = _tool_of(call).signature.writes
-        # What has taken effect has done so, whichever retry did it: see "Retried" in
-        # docs/explanation/semantics.md.
-        donors = (self.family or self.chain) if writes else self.chain
-        runs = [retried.run for retried in donors]
         for retried in donors:
             if not writes and call.step.tool in retried.changed:
                 return
             for newer in retried.line_of(step):
                 yield from _past_call(retried, call, newer, runs)
-
-
-def family_of_retry(
-    chain: Sequence[RunSoFar], other_retries: Iterable[RunState]
-) -> tuple[RunSoFar, ...]:
-    """Return the runs that a retry repeats and the other retries of the first of them, the newest
-    first.
-    """
-    others = [RunSoFar(state.run, state) for state in other_retries if state.run is not None]
-    return tuple(sorted([*chain, *others], key=_began, reverse=True))
-
-
-def _began(run: RunSoFar) -> float:
-    return 0.0 if run.state.started is None else run.state.started.at
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +252,10 @@ class PastCall:
     run: RunId
     ending: FinishedCall | None
     """None where it was begun and its end is not known."""
+
+
+def _succeeded(past: PastCall) -> bool:
+    return past.ending is not None and past.ending.status in SUCCESSES
 
 
 def _was_refused(past: PastCall) -> bool:
@@ -302,7 +298,7 @@ def _last_of(calls: Iterable[PastCall], *, writes: bool) -> PastCall | None:
     for past in calls:
         if _was_refused(past):
             continue
-        if past.ending is not None and past.ending.status in SUCCESSES:
+        if _succeeded(past):
             return past
         if past.ending is not None and _was_unreadable(past.ending):
             # Whose output it was stands before it: see "Undone" in docs/explanation/semantics.md.

@@ -268,13 +268,8 @@ class Journal(Protocol):
         """
         ...
 
-    async def list_retries(self, origin: RunId, *, before: RunId | None = None) -> list[RunRow]:
-        """Return the runs that retry a run, directly or through others, the newest first.
-
-        Args:
-            origin: The first run, which retries none.
-            before: Only runs that were begun before this one.
-        """
+    async def list_retries(self, origin: RunId) -> list[RunRow]:
+        """Return the runs that retry a run, directly or through others, the newest first."""
         ...
 
     async def find_run(self, prefix: str) -> RunId:
@@ -320,9 +315,9 @@ class BorrowedJournal:
         """Return the achieved runs of a job that were begun last, the newest first."""
         return await self._journal.list_achieved(job, origin, before=before, limit=limit)
 
-    async def list_retries(self, origin: RunId, *, before: RunId | None = None) -> list[RunRow]:
+    async def list_retries(self, origin: RunId) -> list[RunRow]:
         """Return the runs that retry a run, directly or through others, the newest first."""
-        return await self._journal.list_retries(origin, before=before)
+        return await self._journal.list_retries(origin)
 
     async def find_run(self, prefix: str) -> RunId:
         """Return the run whose id or tail starts so."""
@@ -449,9 +444,12 @@ class MemoryJournal:
         self, job: str, origin: str, *, before: RunId | None = None, limit: int
     ) -> list[RunRow]:
         """Return the achieved runs of a job that were begun last, the newest first."""
+        runs = [*reversed(self._events)]
+        if before is not None:
+            runs = runs[runs.index(before) + 1 :]
         rows = (
             summarize_run(run, self._events[run], is_owned=run in self._opened)
-            for run in self._begun_before(before)
+            for run in runs
             if self._is_of_job(run, job, origin)
         )
         return [*islice((row for row in rows if row.status == "achieved"), limit)]
@@ -463,18 +461,13 @@ class MemoryJournal:
             case _:
                 return False
 
-    async def list_retries(self, origin: RunId, *, before: RunId | None = None) -> list[RunRow]:
+    async def list_retries(self, origin: RunId) -> list[RunRow]:
         """Return the runs that retry a run, directly or through others, the newest first."""
         return [
             summarize_run(run, self._events[run], is_owned=run in self._opened)
-            for run in self._begun_before(before)
+            for run in reversed(self._events)
             if self._is_retry_of(run, origin)
         ]
-
-    def _begun_before(self, before: RunId | None) -> list[RunId]:
-        """Return the runs, the newest first."""
-        runs = [*reversed(self._events)]
-        return runs if before is None else runs[runs.index(before) + 1 :]
 
     def _is_retry_of(self, run: RunId, origin: RunId) -> bool:
         match self._events[run]:

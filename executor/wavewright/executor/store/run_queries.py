@@ -124,12 +124,10 @@ async def list_achieved(
     )
 
 
-async def list_retries(
-    transaction: StoreTransaction, *, origin: RunId, before: RunId | None
-) -> list[RunRow]:
+async def list_retries(transaction: StoreTransaction, *, origin: RunId) -> list[RunRow]:
     """Return the runs that retry a run, directly or through others, the newest first."""
     labels = [retry_label(origin)]
-    return await list_newest_runs(transaction, labels=labels, before=before, limit=_MOST_RETRIES)
+    return await list_newest_runs(transaction, labels=labels, limit=_MOST_RETRIES)
 
 
 async def list_newest_runs(

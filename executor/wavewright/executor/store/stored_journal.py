@@ -309,9 +309,9 @@ class StoredJournal(AsyncResource):
             partial(run_queries.list_achieved, job=job, origin=origin, before=before, limit=limit)
         )
 
-    async def list_retries(self, origin: RunId, *, before: RunId | None = None) -> list[RunRow]:
+    async def list_retries(self, origin: RunId) -> list[RunRow]:
         """Return the runs that retry a run, directly or through others, the newest first."""
-        return await self.read(partial(run_queries.list_retries, origin=origin, before=before))
+        return await self.read(partial(run_queries.list_retries, origin=origin))
 
     async def find_run(self, prefix: str) -> RunId:
         """Return the run whose id or tail starts so.

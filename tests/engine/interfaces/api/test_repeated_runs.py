@@ -11,6 +11,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from wavewright.engine import (
+    ApprovalRequest,
     FunctionsMissing,
     LoadedPlan,
     NoResult,
@@ -150,6 +151,65 @@ async def test_two_retries_of_one_run_charge_once(journal: Path, options: dict[s
 
     assert [sorted(map(str, as_list(retry.result))) for retry in retries] == 2 * [["a", "b"]]
     assert sorted(cashier.charged) == ["a", "b"]
+
+
+async def test_two_retries_at_the_same_moment_charge_once(journal: Path) -> None:
+    calls = list[str]()
+    is_refused = True
+
+    async def charge(who: str) -> str:
+        """Charge somebody, which takes its time."""
+        if is_refused:
+            raise ToolError("refused")
+        calls.append(who)
+        await anyio.sleep(0.3)
+        return who
+
+    ended = list[PlanRun[Json]]()
+    tool = make_tool(charge, effects=["write"])
+    async with Wavewright(tools=[tool], journal=journal) as ww:
+        plan = ww.new_plan().step("c", "charge", {"who": "b"}).returns("${steps.c}")
+        first = await ww.run(plan)
+        is_refused = False
+
+        async def retry() -> None:
+            ended.append(await ww.retry(first.id))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(retry)
+            group.start_soon(retry)
+
+    assert ([run.result for run in ended], calls) == (["b", "b"], ["b"])
+    notes = [note.body for run in ended for note in run.state.notes if note.topic == "warning"]
+    message = f"its calls begin when another retry of run {first.id} has made its own"
+    assert notes == [{"message": message}]
+
+
+async def test_a_retry_that_goes_on_after_a_later_one_charges_nothing_again(journal: Path) -> None:
+    cashier = Cashier()
+    cashier.error = ToolError("refused")
+    may_go_on = False
+
+    def approve(request: ApprovalRequest) -> bool | None:
+        return True if may_go_on else None
+
+    async with Wavewright(
+        tools=[make_tool(cashier.charge, effects=["write"], needs_approval=True)],
+        journal=journal,
+        approve=approve,
+    ) as ww:
+        plan = ww.new_plan().step("c", "charge", {"who": "b"}).returns("${steps.c}")
+        may_go_on = True
+        first = await ww.run(plan)
+        may_go_on, cashier.error = False, None
+        waiting = await ww.retry(first.id)
+        may_go_on = True
+        later = await ww.retry(first.id)
+
+        resumed = await ww.resume(waiting.id)
+
+    assert (waiting.status, later.result, resumed.result) == ("interrupted", "b", "b")
+    assert cashier.charged == ["b"]
 
 
 async def test_what_another_retry_may_have_charged_is_left(journal: Path) -> None:
