@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -619,3 +620,58 @@ def test_a_fault_of_the_journals_writer_reaches_the_user(
     assert answer.code in (3, 70)
     assert "the writer has broken down" in answer.err
     assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "absent.yaml"),
+        ("check", "."),
+        ("check", "plans/words.plan.yaml", "--set", "a"),
+        ("check", "plans/words.plan.yaml", "--goal", "absent"),
+        ("check", "--unknown"),
+        ("dry-run", "absent.yaml"),
+        ("plan", "absent.yaml"),
+        ("runs", "--since", "some day"),
+        ("show", "absent"),
+        ("logs", "absent"),
+        ("replay", "absent"),
+        ("verify", "absent"),
+        ("decisions", "absent"),
+        ("diff", "a", "b"),
+    ],
+)
+def test_a_command_that_fails_says_so_in_json_where_that_is_asked_for(
+    arguments: Sequence[str], wavewright: CommandLine, project: Path
+) -> None:
+    answer = wavewright(*arguments, "--format", "json")
+
+    (fault,) = json.loads(answer.out)["diagnostics"]
+    assert (answer.code, fault["severity"]) == (2, "error")
+    assert fault["message"] in answer.err
+    assert {"code", "file", "line", "hint"} <= fault.keys()
+
+
+@pytest.mark.parametrize(
+    "settings", ["tools: [absent_module]\n", "tols: 3\n"], ids=["no module", "no field"]
+)
+@pytest.mark.parametrize("command", ["check", "dry-run"])
+def test_faulty_settings_are_told_in_json(
+    settings: str, command: str, wavewright: CommandLine, project: Path
+) -> None:
+    (project / "wavewright.yaml").write_text(settings)
+
+    answer = wavewright(command, "plans/words.plan.yaml", "-f", "json")
+
+    (fault,) = json.loads(answer.out)["diagnostics"]
+    assert (answer.code, fault["severity"]) == (2, "error")
+
+
+def test_of_several_files_those_that_can_be_read_are_told_too(
+    wavewright: CommandLine, project: Path
+) -> None:
+    answer = wavewright("check", "absent.yaml", "plans/words.plan.yaml", "--format=json")
+
+    absent, words = json.loads(answer.out)["files"]
+    assert (answer.code, absent["diagnostics"][0]["code"]) == (2, "E125")
+    assert (words["plan"] is not None, words["diagnostics"]) == (True, [])

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import chdir
 from functools import lru_cache
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
@@ -131,11 +132,19 @@ def _built(command: str | None) -> TyperGroup:
     return cast("TyperGroup", get_command(application(command)))
 
 
+def _asks_for_json(arguments: Sequence[str]) -> bool:
+    """Whether the outcome is wanted as JSON; read here, since arguments may be at fault."""
+    spaced = [" ".join(pair) for pair in pairwise(arguments)]
+    return not {"--format json", "--format=json", "-f json", "-fjson"}.isdisjoint(
+        [*arguments, *spaced]
+    )
+
+
 def run_command_line(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; failures are printed as messages, without a
     traceback.
     """
-    with report_failures() as outcome:
+    with report_failures(as_json=_asks_for_json(arguments)) as outcome:
         if "_WAVEWRIGHT_COMPLETE" in os.environ:
             _built(None)(prog_name="wavewright")  # prints completions and raises SystemExit
         command = _built(arguments[0] if arguments else None)

@@ -50,8 +50,10 @@ class CommandOutcome:
 
 
 @contextmanager
-def report_failures() -> Generator[CommandOutcome]:
-    """Turn what a command raises into a message on standard error and an exit code."""
+def report_failures(*, as_json: bool = False) -> Generator[CommandOutcome]:
+    """Turn what a command raises into a message on standard error and an exit code; as JSON, into
+    diagnostics on standard output, too: a command that raises has written nothing there.
+    """
     outcome = CommandOutcome()
     try:
         yield outcome
@@ -65,18 +67,29 @@ def report_failures() -> Generator[CommandOutcome]:
         print_error("interrupted")
         outcome.code = exit_codes.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - no traceback reaches a user
-        outcome.code = _report(error)
+        outcome.code = report_error(error)
+        if as_json and not isinstance(error, Exit):
+            # Imported here: most commands raise nothing.
+            from wavewright.engine.interfaces.cli.common.error_text import error_json
+
+            failure = {"diagnostics": error_json(error)}
+            sys.stdout.write(without_secrets(_json_text(failure)))
     finally:
         _flush_output(outcome)
 
 
 def print_json(value: object) -> None:
     """Print a value to standard output as indented JSON in which every character is printable."""
+    sys.stdout.write(_json_text(value))
+
+
+def _json_text(value: object) -> str:
+    """Return a value as lines of indented JSON in which every character is printable."""
     from wavewright.planner.diagnostics.rendering import (
         printable_json,
     )  # not loaded for output as text
 
-    sys.stdout.write(printable_json(value, indent=2) + "\n")
+    return printable_json(value, indent=2) + "\n"
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -155,7 +168,8 @@ def _discard_output() -> None:
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
 
 
-def _report(error: Exception) -> int:
+def report_error(error: Exception) -> int:
+    """Print an error to standard error and return the exit code of a command that ends so."""
     if isinstance(error, Exit):
         return error.exit_code
     if isinstance(error, Abort):  # raised by the command line library on Ctrl-C
@@ -191,7 +205,7 @@ def _report_all(errors: Sequence[Exception]) -> int:
     for error in errors:
         if codes:
             print_aside("")
-        codes.append(_report(error))
+        codes.append(report_error(error))
     return exit_codes.MISUSE if exit_codes.MISUSE in codes else codes[0]
 
 

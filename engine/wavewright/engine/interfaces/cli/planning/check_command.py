@@ -9,11 +9,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wavewright.config import Source, exit_codes
+from wavewright.config import DocumentError, Source, exit_codes
 from wavewright.engine.interfaces.cli.common.arguments import warn_of_foreign_job
 from wavewright.engine.interfaces.cli.common.output import (
     print_aside,
     print_json,
+    report_error,
     without_secrets,
     write_file,
 )
@@ -25,8 +26,8 @@ from wavewright.engine.interfaces.cli.planning.plan_check import (
 from wavewright.engine.run.jobs.documents import is_template
 from wavewright.engine.run.permits import permits_file, read_permits
 from wavewright.engine.run.project.tools import tools_of_plan
-from wavewright.planner import PlanGraph, render_json, render_text, sarif_log
-from wavewright.planner.diagnostics.diagnostic import counted
+from wavewright.planner import PlanGraph, PlanText, render_json, render_text, sarif_log
+from wavewright.planner.diagnostics.diagnostic import counted, diagnostics_of
 
 if TYPE_CHECKING:
     from wavewright.planner.checks.permits import Permits
@@ -41,11 +42,18 @@ def check_files(
         CommandError, DocumentError: a file cannot be read.
     """
     found: list[CheckedDocument] = []
-    exceeds = False
+    exceeds, misuse = False, None
     for file_options in options:
         if file_options.tools is None:
             warn_of_foreign_job(file_options.file)
-        checked = check_plan(file_options)
+        try:
+            checked = check_plan(file_options)
+        except DocumentError as error:
+            # Of several files, what was found in the others is told as well.
+            if output_format == "text":
+                raise
+            misuse = report_error(error)
+            checked = CheckedDocument(PlanText(None, error.source), None, diagnostics_of(error))
         found.append(checked)
         if output_format == "text":
             _print_text(checked)
@@ -62,6 +70,8 @@ def check_files(
             for file_options, report in zip(options, reports, strict=True)
         ]
         print_json(reports[0] if len(reports) == 1 else {"files": named})
+    if misuse is not None:
+        return misuse
     is_faulty = any(checked.errors for checked in found)
     return exit_codes.NEGATIVE if is_faulty or exceeds else exit_codes.OK
 

@@ -13,7 +13,12 @@ import anyio
 from wavewright.config import Settings, exit_codes, install_hint, is_installed
 from wavewright.config.atomic_files import write_atomically
 from wavewright.engine.interfaces.cli.common.arguments import has_journal, project_settings
-from wavewright.engine.interfaces.cli.common.output import print_aside, print_json, print_line
+from wavewright.engine.interfaces.cli.common.output import (
+    print_aside,
+    print_json,
+    print_line,
+    report_error,
+)
 from wavewright.engine.run.project.sound_part import ToolFault, sound_part
 from wavewright.engine.run.project.tools import all_tools, tools_of_goal
 from wavewright.engine.run.project.used_packs import pack_use
@@ -70,7 +75,7 @@ def list_tools(job: Path | None, *, output_format: str, lists_all: bool = False)
             )
             print_line("\n" + "\n".join(wrap_line(told)))
     if faults:
-        raise ExceptionGroup("these are no tools", faults)
+        return report_error(ExceptionGroup("these are no tools", faults))
     return exit_codes.OK
 
 
