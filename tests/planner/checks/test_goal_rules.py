@@ -410,6 +410,7 @@ def test_inputs_have_the_type_that_the_goal_declares() -> None:
         ("gates", {"on_tool": "price", "fresh_within": "1h"}, [("E123", "fresh_within")]),
         ("gates", {"on_tool": "price", "schema": {"type": "no"}}, [("E123", "schema")]),
         ("caps", {"field": "overall", "max": 0.5, "when": "inputs.stock"}, [("E302", "when")]),
+        ("caps", {"field": "overall", "max": 0.5, "when": "index > 3"}, [("E305", "when")]),
         ("gates", {"on_tool": "price", "check": "output.code == inputs.stocks[0].code"}, []),
         ("gates", {"on_tool": "price", "check": "output.code == item.code"}, []),
         ("gates", {"on_tool": "price", "check": "output.code == steps.a.code"}, []),

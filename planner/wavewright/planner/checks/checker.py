@@ -176,12 +176,14 @@ def errors_of_goal(goal: Goal, tools: ToolSignatures) -> list[Diagnostic]:
         replace(error, pointer=place + error.pointer.removeprefix(at))
         for error in errors_in(plan, bare, tools)
         for at, place in places.items()
-        if error.pointer.startswith(at) and error.code not in _OF_THE_PLAN
+        if error.pointer.startswith(at) and not _is_of_the_plan(error)
     ]
 
 
-_OF_THE_PLAN = frozenset({"E301", "E305", "E306"})
-"""Errors by which a plan lacks what a gate or a cap reads: a step, an item, a guard."""
+def _is_of_the_plan(error: Diagnostic) -> bool:
+    """Whether a plan lacks what a gate or a cap reads: a step, a guard, or of a gate an item."""
+    is_of_gate = error.pointer.startswith("/gates/")
+    return error.code in ("E301", "E306") or (error.code == "E305" and is_of_gate)
 
 
 def refuse_faulty_goal(goal: Goal, tools: ToolSignatures) -> None:
