@@ -65,6 +65,8 @@ def type_hint(value: JsonValue, expected: Sequence[str]) -> str | None:
         return "write a list, with `- ` before each of its entries"
     if isinstance(value, list) and "an object" in expected:
         return "write an object, with a name for each of its entries: {NAME: …}"
+    if text.endswith((".yaml", ".yml", ".json")) and "an object" in expected:
+        return "write what the file holds in place of its name: no file is read here"
     return None
 
 

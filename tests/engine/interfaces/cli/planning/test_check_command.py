@@ -422,6 +422,19 @@ def test_a_goal_template_is_checked_before_there_is_a_job(
     assert "'read_not'" in faulty.out
 
 
+def test_a_template_that_names_a_file_for_its_plan_is_told_to_hold_it(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "g.yaml").write_text(
+        "version: 1\nname: g\ngoal: Do it.\navailable_tools: []\nplan: plans/absent.plan.yaml\n"
+    )
+
+    answer = wavewright("check", "g.yaml")
+
+    assert "error[E106]: 'plan' should be an object" in answer.out
+    assert "write what the file holds in place of its name: no file is read here" in answer.out
+
+
 def test_an_error_of_a_templates_gate_is_told_once_and_at_the_gate(
     wavewright: CommandLine, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
