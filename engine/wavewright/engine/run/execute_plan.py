@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -43,9 +43,15 @@ async def execute_plan(
     drain_signal = DrainSignal()
     goal, plan, now = context.goal, context.plan, run_instant(context.state)
     before = context.state
+    alone: AbstractAsyncContextManager[PlannedContext] = nullcontext(context)
+    if context.retry is not None:
+        # Imported here: few runs repeat others.
+        from wavewright.engine.run.repeated_runs import alone_of_retries
+
+        alone = alone_of_retries(context, attempt)
     with cancellation.scope(drain_signal) as scope:
         async with (
-            _alone(context, attempt) as context,
+            alone as context,
             # The executor does not record the cost of judges: a gate is no tool.
             _open_judge(context, attempt, means) as (judge, uses),
         ):
@@ -117,19 +123,6 @@ async def _open_judge(
             on_use=recorder.record_use,
         )
         yield judge, recorder.journaled
-
-
-@asynccontextmanager
-async def _alone(context: PlannedContext, attempt: Attempt) -> AsyncGenerator[PlannedContext]:
-    """Yield the context once no other retry of the same run may write."""
-    if context.retry is None:
-        yield context
-        return
-    # Imported here: few runs repeat others.
-    from wavewright.engine.run.repeated_runs import alone_of_retries
-
-    async with alone_of_retries(context, attempt) as alone:
-        yield alone
 
 
 def _donor(context: PlannedContext) -> ReuseSource | None:

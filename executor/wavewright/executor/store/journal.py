@@ -34,7 +34,6 @@ from wavewright.executor.events.types import (
     ItemFinished,
     Noted,
     PlanAccepted,
-    RetryOf,
     RunFinished,
     RunStarted,
     StepFinished,
@@ -450,31 +449,24 @@ class MemoryJournal:
         rows = (
             summarize_run(run, self._events[run], is_owned=run in self._opened)
             for run in runs
-            if self._is_of_job(run, job, origin)
+            if (start := self._start_of(run)) is not None
+            and (start.job, start.goal.get("origin", "")) == (job, origin)
         )
         return [*islice((row for row in rows if row.status == "achieved"), limit)]
-
-    def _is_of_job(self, run: RunId, job: str, origin: str) -> bool:
-        match self._events[run]:
-            case [RunStarted() as started, *_]:
-                return started.job == job and started.goal.get("origin", "") == origin
-            case _:
-                return False
 
     async def list_retries(self, origin: RunId) -> list[RunRow]:
         """Return the runs that retry a run, directly or through others, the newest first."""
         return [
             summarize_run(run, self._events[run], is_owned=run in self._opened)
             for run in reversed(self._events)
-            if self._is_retry_of(run, origin)
+            if (start := self._start_of(run)) is not None
+            and start.retry is not None
+            and start.retry.origin == origin
         ]
 
-    def _is_retry_of(self, run: RunId, origin: RunId) -> bool:
-        match self._events[run]:
-            case [RunStarted(retry=RetryOf() as retry), *_]:
-                return retry.origin == origin
-            case _:
-                return False
+    def _start_of(self, run: RunId) -> RunStarted | None:
+        first = next(iter(self._events[run]), None)
+        return first if isinstance(first, RunStarted) else None
 
     async def find_run(self, prefix: str) -> RunId:
         """Return the run whose id or tail starts so."""
