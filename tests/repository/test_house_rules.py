@@ -26,7 +26,7 @@ BROAD_EXCEPT_ALLOWED = {
         "the edge of a request of an editor: its fault is logged, and the editor goes on"
     ),
     "wavewright.engine.service.daemon.job_runner": (
-        "the edge of a job: its fault is counted against it, and ends no daemon"
+        "the edge of a job: its fault is counted against it, and ends no daemon that is sound"
     ),
     "wavewright.engine.rehearsal.fake_model.server": (
         "the call of a rule given by the caller: raised to him when the test ends"

@@ -50,7 +50,8 @@ class CancellationToken:
         self.is_cancelled = False
         self.request: CancelRequest | None = None
         """The cancel request, where that is why it is cancelled."""
-        self._is_draining = False
+        self.is_draining = False
+        """Whether nothing more may start."""
 
     @property
     def has_open_scopes(self) -> bool:
@@ -65,7 +66,7 @@ class CancellationToken:
         """
         if within is not None:
             asyncio.get_running_loop().call_later(within, self.cancel)
-        self._is_draining = True
+        self.is_draining = True
         for drain_signal in [*self._scopes.values()]:
             if drain_signal is not None:
                 drain_signal.start_draining(self._cancel_if_idle)
@@ -100,7 +101,7 @@ class CancellationToken:
             self._scopes[scope] = drain_signal
             if self.is_cancelled:
                 scope.cancel()
-            elif self._is_draining and drain_signal is not None:
+            elif self.is_draining and drain_signal is not None:
                 drain_signal.start_draining(self._cancel_if_idle)
             try:
                 yield scope
@@ -114,7 +115,7 @@ class CancellationToken:
             drain_signal is not None and drain_signal.is_drained
             for drain_signal in self._scopes.values()
         )
-        if self._is_draining and not self.is_cancelled and is_idle:
+        if self.is_draining and not self.is_cancelled and is_idle:
             self.cancel()
 
 

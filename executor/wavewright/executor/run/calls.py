@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from traceback import clear_frames
 from typing import cast
 
 from wavewright.config.redaction import Redactor
@@ -448,10 +449,7 @@ class CallRunner:
             # A tool may raise anything, and each exception is a failure of its step.
             if is_process_exception(error, asyncio.current_task()):
                 raise
-            # Loaded where a tool has raised: most runs read no traceback.
-            from wavewright.executor.run.exceptions import describe_failure
-
-            failure = describe_failure(error, self._clock.wall(), self._redactor)
+            failure = _describer_after(error)(error, self._clock.wall(), self._redactor)
         finally:
             CURRENT_CAPTURE.reset(token)
             texts = capture.close(self._redactor)
@@ -797,3 +795,16 @@ def _argument_name(params: JsonObject, pointer: str) -> str:
 
 def _output_name(pointer: str) -> str:
     return f"the output at {pointer}" if pointer else "the output"
+
+
+def _describer_after(error: BaseException) -> Callable[..., AttemptFailure]:
+    """Return what describes the exception of a tool; loaded where one has raised, since most runs
+    read no traceback.
+    """
+    try:
+        from wavewright.executor.run.exceptions import describe_failure
+    except (OSError, MemoryError):
+        # The tool's variables may hold the file descriptors and the memory that loading needs.
+        clear_frames(error.__traceback__)
+        from wavewright.executor.run.exceptions import describe_failure
+    return describe_failure

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import time
 from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
+import anyio
 import anyio.to_thread
 import pytest
 
@@ -185,3 +187,47 @@ async def test_a_fault_of_one_runs_journal_counts_against_its_job_and_not_agains
     assert row is not None
     assert (row.state, row.failures) == ("queued", failures)
     assert watch.health.faults.get("store") == (None if failures else "the disk is full")
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (MemoryError(), True),
+        (OSError(errno.EMFILE, "Too many open files"), True),
+        (ExceptionGroup("of tasks", [ValueError("x"), MemoryError()]), True),
+        (RuntimeError("can't start new thread"), True),
+        (OSError(errno.ENOENT, "No such file"), False),
+        (RuntimeError("surprise"), False),
+    ],
+    ids=["memory", "descriptors", "in a group", "threads", "another of the system", "another"],
+)
+def test_a_fault_of_the_process_is_told_from_one_of_the_job(
+    fault: Exception,
+    expected: bool,  # noqa: FBT001
+) -> None:
+    assert work.is_out_of_resources(fault) is expected
+
+
+async def test_a_process_without_memory_ends_and_counts_nothing_against_its_job(
+    site: DaemonSite, in_process: InProcess, client: BrokerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = str(uuid4())
+
+    async def starve(*arguments: object, **named: object) -> PipelineRun[RunContext]:
+        raise MemoryError
+
+    monkeypatch.setattr(work, "run_job", starve)
+
+    async def serve() -> None:
+        async with in_process():
+            await client.send(JobRequest(job_id=wanted, job=job(("say", "it"))))
+            await anyio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as ended:
+        await serve()
+    async with open_stores(site.settings) as stores:
+        row = await stores.jobs.find_job(JobId(wanted))
+
+    assert ended.group_contains(work.ProcessExhausted)
+    assert row is not None
+    assert (row.state, row.failures) == ("running", 0)

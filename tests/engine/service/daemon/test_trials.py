@@ -4,7 +4,9 @@ others.
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -36,6 +38,7 @@ from wavewright.planner.types import RunId, StepId, StepKey
 RUN = RunId("20261121-231907-3f2a7c")
 A, B = (Suspect(RUN, StepId(name), StepKey(f"key of {name}")) for name in "ab")
 RESUMED = Noted(2.0, "resumed", {"announced": True})
+STOPPED = RunFinished(2.0, "interrupted", "the run was interrupted")
 
 KILLERS = '''
 
@@ -51,6 +54,48 @@ def killed() -> str:
     _note("killed")
     import os, signal
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def stop() -> str:
+    """Send its process the signal that asks for a stop."""
+    _note("stop")
+    import anyio, os, signal
+    os.kill(os.getpid(), signal.SIGTERM)
+    await anyio.sleep(60)
+
+
+async def close() -> str:
+    """Close what the process has open."""
+    _note("close")
+    import anyio, os
+    os.closerange(3, 200)
+    await anyio.sleep(60)
+
+
+async def starve() -> str:
+    """Leave no file descriptors to the process."""
+    _note("starve")
+    import anyio, resource
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+    await anyio.sleep(3)
+    return "done"
+
+
+async def cancel_all() -> str:
+    """Cancel what the event loop runs."""
+    _note("cancel_all")
+    import anyio, asyncio
+    for task in asyncio.all_tasks():
+        task.cancel()
+    await anyio.sleep(60)
+
+
+async def stop_loop() -> str:
+    """Stop the event loop."""
+    _note("stop_loop")
+    import anyio, asyncio
+    asyncio.get_running_loop().stop()
+    await anyio.sleep(60)
 '''
 
 
@@ -68,6 +113,9 @@ def starts(*suspects: Suspect) -> list[Event]:
         ([*starts(A), RESUMED, *starts(A), step_finished("a", key=A.key)], []),
         ([*starts(A), RESUMED, *starts(A), clearing_note(A, 3.0)], []),
         ([*starts(A), RunFinished(2.0, "interrupted", "stopped"), RESUMED, *starts(A)], []),
+        ([*starts(A), STOPPED, RESUMED, *starts(A), STOPPED], [A]),
+        ([*starts(A), STOPPED, *starts(A), step_finished("a", key=A.key), STOPPED], []),
+        ([*starts(A), STOPPED, *starts(A), STOPPED, clearing_note(A, 3.0)], []),
         ([RESUMED, RESUMED, RESUMED], []),
     ],
     ids=[
@@ -78,6 +126,9 @@ def starts(*suspects: Suspect) -> list[Event]:
         "ended since",
         "cleared since",
         "a stop that was asked for",
+        "two stops",
+        "ended since a stop",
+        "cleared since two stops",
         "deaths without a call",
     ],
 )
@@ -110,7 +161,7 @@ def test_a_guilty_call_is_named_with_what_it_did(result: TrialResult, text: str)
 
 def _without_pauses(arguments: list[str]) -> None:
     rules.ATTEMPT_PAUSES = (0.1,)
-    main(arguments)
+    sys.exit(main(arguments))
 
 
 @pytest.fixture
@@ -125,7 +176,8 @@ def deadly(site: DaemonSite) -> DaemonSite:
     with (site.folder / "yard.py").open("a") as file:
         file.write(KILLERS)
     site.write(
-        functions="say: {}, hold: {}, die: {}, block: {}, crash: {}, killed: {}",
+        functions="say: {}, hold: {}, die: {}, block: {}, crash: {}, killed: {}, stop: {}, close: {}, "
+        "starve: {}, cancel_all: {}, stop_loop: {}",
         daemon="stall_limit: 3",
     )
     return site
@@ -149,6 +201,19 @@ def deadly(site: DaemonSite) -> DaemonSite:
             marks=pytest.mark.long,
         ),
         pytest.param("killed", "call of killed ended its process by signal 9", id="kill"),
+        pytest.param("stop", "call of stop ended its process by signal 15", id="stop"),
+        pytest.param(
+            "close",
+            "call of close blocked its process for 3 seconds",
+            id="closed descriptors",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "starve",
+            "call of starve ended its process with exit code 1",
+            id="no descriptors",
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             ("block", "it"),
             "call of block blocked its process for 3 seconds",
@@ -181,6 +246,46 @@ async def test_a_call_that_ends_its_process_is_proven_guilty_within_three_deaths
     assert failed["reason"] == f"step s1, {ended}"
     assert ended in str(letter.headers["x-wavewright-reason"])
     assert deadly.calls()["say first"] == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("call", ["cancel_all", "stop_loop"])
+async def test_a_daemon_that_a_call_ends_was_not_asked_to_stop(
+    deadly: DaemonSite, client: BrokerClient, start: StartDaemon, call: str
+) -> None:
+    daemon = start()
+    await daemon.started()
+    await client.send(JobRequest(job_id=str(uuid4()), job=job(call)))
+    code = await daemon.ended()
+    [reason] = [line["reason"] for line in daemon.lines if line["event"] == "daemon_shutdown"]
+
+    assert code == 70
+    assert reason == "a tool cancelled its tasks or stopped its event loop"
+
+
+@pytest.mark.anyio
+@pytest.mark.timeout(180)
+async def test_a_call_whose_trial_is_stopped_with_the_daemon_is_not_guilty(
+    deadly: DaemonSite, client: BrokerClient, start: StartDaemon
+) -> None:
+    wanted = str(uuid4())
+    daemon = start()
+    await daemon.started()
+    await client.send(JobRequest(job_id=wanted, job=job(("hold", "long"))))
+    for attempt in range(1, 4):
+        await until_held(deadly, attempt)
+        daemon.signal(signal.SIGKILL)
+        await daemon.ended()
+        daemon = start()
+    await until_held(deadly, 4)
+    # As systemd does: all processes of the service at once.
+    [trial] = children_of(daemon.process.pid)
+    os.kill(trial, signal.SIGTERM)
+    daemon.signal(signal.SIGTERM)
+    await daemon.ended()
+    start()
+    deadly.open_gate()
+    await client.until_told(wanted, "JOB_COMPLETED")
 
 
 async def is_given_up(daemon: DaemonProcess, site: DaemonSite) -> bool:
@@ -224,7 +329,13 @@ async def test_a_sound_call_that_was_in_flight_at_every_death_is_cleared_and_its
 
 def memory_scores(process: int) -> list[int]:
     """Return how soon Linux ends each child of a process where no memory is left."""
-    children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
     return [
-        int(Path(f"/proc/{child}/oom_score_adj").read_text(encoding="ascii")) for child in children
+        int(Path(f"/proc/{child}/oom_score_adj").read_text(encoding="ascii"))
+        for child in children_of(process)
     ]
+
+
+def children_of(process: int) -> list[int]:
+    """Return the processes that a process has started."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
+    return [*map(int, children.split())]

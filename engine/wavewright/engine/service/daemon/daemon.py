@@ -84,6 +84,9 @@ LAG_SAMPLES: Final = 30
 miss it.
 """
 
+NOT_ASKED: Final = "a tool cancelled its tasks or stopped its event loop"
+"""Why a daemon ends that was not asked to stop, and has no error of its own."""
+
 _GOOD_NEWS: Final = frozenset[BrokerEvent](
     {"broker_connected", "broker_unblocked", "queue_has_room"}
 )
@@ -222,10 +225,15 @@ async def _serve(
                 standing_request(section, clock()), job_runner.reporter.state_reports
             )
         on_ready()
+        ended_by = "an error"
         try:
             await DaemonTasks(job_runner, stores, bus, notifier).run(stopping)
+        except anyio.get_cancelled_exc_class():
+            # No stop cancels this: a tool has done so, of all tasks of the process.
+            ended_by = NOT_ASKED
+            raise
         finally:
-            watch.log.write("daemon_shutdown", reason=stopping.reason or "an error")
+            watch.log.write("daemon_shutdown", reason=stopping.reason or ended_by)
 
 
 def _bus_of(

@@ -11,6 +11,7 @@ run journals it, so it is used once, and an approval only for exactly what was a
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from typing import Final, TypeAlias
 
 import anyio
 
-from wavewright.config import Settings
+from wavewright.config import Settings, WavewrightError, exit_codes
 from wavewright.config.sections import DaemonSection
 from wavewright.engine.run.cancellation import CancellationToken
 from wavewright.engine.run.context import Feedback, RunContext
@@ -51,6 +52,7 @@ from wavewright.engine.service.daemon.note_projection import MAX_QUESTION_LENGTH
 from wavewright.engine.service.daemon.outbox import OutboxJournal
 from wavewright.engine.service.daemon.reports import Reporter, shorten_reason
 from wavewright.engine.service.daemon.trials import (
+    SURVIVED_SECONDS,
     SUSPICIOUS_DEATHS,
     Suspect,
     TrialResult,
@@ -185,6 +187,25 @@ FIRST_RETRY_SECONDS: Final = 2.0
 MAX_RETRY_SECONDS: Final = 300.0
 STORE_RETRY_SECONDS: Final = 5.0
 """Seconds before the next attempt of a job whose events could not be written."""
+STOPPED: Final = "stopped"
+"""Reason of a job that is queued because its daemon was asked to stop."""
+
+
+class ProcessExhausted(WavewrightError):
+    """The daemon's process has no memory or no file descriptors left, whoever took them: it fails
+    sound jobs, and only a new process helps.
+    """
+
+    exit_code = exit_codes.ENVIRONMENT
+
+
+def is_out_of_resources(fault: BaseException) -> bool:
+    """Whether a process that raises this has no memory, threads or file descriptors left."""
+    if isinstance(fault, BaseExceptionGroup):
+        return any(map(is_out_of_resources, fault.exceptions))
+    if isinstance(fault, OSError):
+        return fault.errno in {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+    return isinstance(fault, MemoryError) or str(fault) == "can't start new thread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +323,8 @@ class JobRunner:
     async def _try_suspects(
         self, job: JobRow, cancellation: CancellationToken
     ) -> JobRelease | None:
-        """Try the calls that were in flight at several deaths of a process, each alone.
+        """Try the calls that were in flight at several deaths of a process, or were cut off by
+        several stops, each alone.
 
         Returns:
             The end of the job where one is guilty, or that it is put off where the daemon stops;
@@ -310,7 +332,8 @@ class JobRunner:
         """
         # A call that another process makes has not ended this one.
         is_local = self.settings.fleet is None and self.settings.runtime is None
-        if job.attempts <= SUSPICIOUS_DEATHS or not is_local:
+        may_have_suspects = job.attempts > SUSPICIOUS_DEATHS or job.reason == STOPPED
+        if not may_have_suspects or not is_local:
             return None
         suspects = await self._suspects(job)
         for suspect in suspects:
@@ -322,7 +345,12 @@ class JobRunner:
             # a call that always takes the daemon with it must not be tried for ever.
             await self._count_attempts(job, job.attempts - 1)
             with cancellation.scope():
-                results.append(await self._try_in_turn(job, suspect))
+                result = await self._try_in_turn(job, suspect)
+                if result.is_guilty:
+                    # The daemon must outlive it, and not be asked to stop as the trial was.
+                    await anyio.sleep(SURVIVED_SECONDS)
+                if not cancellation.is_draining:
+                    results.append(result)
             if not results:
                 return self._stopped(job)
             [result] = results
@@ -413,7 +441,7 @@ class JobRunner:
                             journal=outbox,
                             on_event=on_event,
                             cancellation=cancellation,
-                            announces_calls=job.attempts > 1,
+                            announces_calls=job.attempts > 1 or job.reason == STOPPED,
                         ),
                         means=Means(settings=self.settings, services=self.services),
                         people=People(
@@ -440,7 +468,12 @@ class JobRunner:
                 reason = permanent_error_text(fault)
                 self.watch.log.write("error", "error", job_id=job.job, error=fault, message=reason)
                 return await self._fail(job, outbox, reason)
-            except Exception as fault:  # noqa: BLE001 - an error of one job must not end the others
+            except Exception as fault:
+                if is_out_of_resources(fault):
+                    raise ProcessExhausted(
+                        "the daemon has no memory, threads or file descriptors left",
+                        hint="the next one continues its jobs, and tries suspected calls alone",
+                    ) from fault
                 retry = self._retry(job, fault)
                 # A stop may be the cause, so that the attempt does not count as failed.
                 return self._stopped(job, runs) if cancellation.is_cancelled else retry
@@ -543,7 +576,7 @@ class JobRunner:
             reason = pause_text(pause)
             change = JobChange(job.job, "queued", reason=reason, not_before=opened.until)
             return JobRelease(change, pause)
-        return JobRelease(JobChange(job.job, "queued", reason="stopped"))
+        return JobRelease(JobChange(job.job, "queued", reason=STOPPED))
 
     def _retry(self, job: JobRow, fault: Exception) -> JobRelease:
         """Log that an attempt of a job has failed, and return the release of the job; the next one

@@ -55,6 +55,7 @@ from wavewright.tools import Runtime, Tool, ToolCall
 _STDIN: Final = 0
 _SET_DEATH_SIGNAL: Final = 1
 """`PR_SET_PDEATHSIG` of Linux."""
+_NEEDED_MEMORY: Final = 2**24
 _FIRST_TO_END: Final = "1000"
 """The highest `oom_score_adj` of Linux."""
 
@@ -138,7 +139,11 @@ class ReportChannel:
     descriptor: int
 
     def write(self, event: str, **fields: Json) -> None:
-        """Report one event; without a daemon that reads it the process ends."""
+        """Report one event; without a daemon that reads it the process ends, and as a daemon would
+        without the memory and the file descriptors to go on with.
+        """
+        bytearray(_NEEDED_MEMORY)
+        os.close(os.dup(self.descriptor))
         line = json.dumps({"event": event, **fields}) + "\n"
         try:
             os.write(self.descriptor, line.encode())

@@ -5,8 +5,10 @@ may be at fault. What proves that a call is at fault is a *trial*: the call is m
 process of its own with the limits of the daemon's. Where that process ends and the daemon lives,
 the call is guilty; where the call comes back, it is cleared; where both end, nothing is proven.
 
-Tried are calls that were in flight at `SUSPICIOUS_DEATHS` deaths, without an end in between. A
-write that may not be made twice is never among them: the run that resumes ends it as unclear.
+Tried are calls that were in flight at `SUSPICIOUS_DEATHS` deaths, without an end in between, and
+those that `SUSPICIOUS_STOPS` stops have cut off: a call may send its own process the signal that
+asks for one. A write that may not be made twice is never among them: the run that resumes ends it
+as unclear.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -33,6 +36,12 @@ from wavewright.planner import RunId, StepId, StepKey
 TRIAL_MODULE: Final = "wavewright.engine.service.daemon.trial_process"
 SUSPICIOUS_DEATHS: Final = 2
 """Deaths of a process with a call in flight after which the call is tried."""
+SUSPICIOUS_STOPS: Final = 2
+"""Stops of a daemon that cut a call off after which the call is tried."""
+SURVIVED_SECONDS: Final = 1.0
+"""How much longer than the process of a trial the daemon must live for its call to be guilty: who
+ends or stops all processes of a service ends that of the trial first.
+"""
 BEAT_SECONDS: Final = 0.5
 """How often the process of a trial shows that its event loop turns."""
 START_SECONDS: Final = 120.0
@@ -86,36 +95,42 @@ def describe_guilt(result: TrialResult) -> str:
 
 
 def suspects_of(run: RunId, events: Iterable[Event]) -> list[Suspect]:
-    """Return the calls of a run to try, given its events up to the last death.
-
-    A stop that was asked for is no death: the calls that it has cut off are not suspected of it.
-    """
-    deaths, in_flight = dict[StepKey, int](), dict[StepKey, StepId]()
-    steps = dict[StepKey, StepId]()
+    """Return the calls of a run to try, given its events up to the last death or stop."""
+    deaths, stops = Counter[StepKey](), Counter[StepKey]()
+    in_flight, steps = set[StepKey](), dict[StepKey, StepId]()
 
     def count_death() -> None:
-        for key, step in in_flight.items():
-            deaths[key], steps[key] = deaths.get(key, 0) + 1, step
+        deaths.update(in_flight)
         in_flight.clear()
+
+    def clear(key: StepKey) -> None:
+        in_flight.discard(key)
+        deaths.pop(key, None)
+        stops.pop(key, None)
 
     for event in events:
         match event:
             case StepStarted(key=key) if key is not None:
-                in_flight[key] = event.step
-            case StepFinished() | ItemFinished() if is_final(event) and event.key is not None:
-                in_flight.pop(event.key, None)
-                deaths.pop(event.key, None)
+                in_flight.add(key)
+                steps[key] = event.step
+            case StepFinished(key=key) | ItemFinished(key=key) if (
+                is_final(event) and key is not None
+            ):
+                clear(key)
             case RunFinished():
+                stops.update(in_flight)
                 in_flight.clear()
             case Noted(topic="resumed"):
                 count_death()
             case Noted(topic="call_cleared"):
-                deaths.pop(StepKey(str(event.body.get("key"))), None)
+                clear(StepKey(str(event.body.get("key"))))
             case _:
                 pass
     count_death()
     return [
-        Suspect(run, steps[key], key) for key, count in deaths.items() if count >= SUSPICIOUS_DEATHS
+        Suspect(run, step, key)
+        for key, step in steps.items()
+        if deaths[key] >= SUSPICIOUS_DEATHS or stops[key] >= SUSPICIOUS_STOPS
     ]
 
 
@@ -195,9 +210,11 @@ async def _result(
             if reports.outcome is not None:
                 return reports.result(suspect, reports.outcome)
             continue
-        # Its end of the pipe is closed, so it has ended or is about to.
-        code = await anyio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
-        return replace(reports.result(suspect, "died"), exit_code=code)
+        # Its end of the pipe is closed: it has ended, is about to, or its call has closed that, too.
+        with anyio.move_on_after(stall_limit):
+            code = await anyio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
+            return replace(reports.result(suspect, "died"), exit_code=code)
+        return replace(reports.result(suspect, "stalled"), seconds=stall_limit)
 
 
 def _let_call(process: subprocess.Popen[bytes]) -> None:

@@ -18,8 +18,8 @@ only a trial proves it (`daemon/trials.py`).
 
 *Crash suspects*: the calls that may have ended a job's process are those that were in progress each
 time when an attempt was cut off. A call stays suspected until it completes. Only starts of writing
-calls are journaled by themselves, so from a job's second attempt on every call is *announced*:
-journaled before it is made.
+calls are journaled by themselves, so from a job's second attempt on, and after a stop, every call is
+*announced*: journaled before it is made.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ if the settings have errors or the start failed, so a daemon that can start open
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import json
@@ -256,11 +257,11 @@ def serve(
         contract=contract,
     )
     log.capture_logging()
-    begun = list[bool]()
+    begun, was_asked_to_stop = list[bool](), False
     own_page = None if page is None else _OwnPage(page, sys.stdout)
     try:
         with contextlib.chdir(settings.root), capture_output(log), export_traces():
-            anyio.run(
+            was_asked_to_stop = anyio.run(
                 _serve,
                 settings,
                 Telemetry(log),
@@ -272,7 +273,10 @@ def serve(
         others = [] if begun else anyio.run(start.environment_errors)
         # The error may be gone by now; it is still the reason.
         raise ExceptionGroup(_NOT_STARTED, others or [_with_start_code(fault)]) from fault
-    return exit_codes.OK
+    except RuntimeError as fault:
+        if not str(fault).startswith("Event loop stopped"):
+            raise
+    return exit_codes.OK if was_asked_to_stop else exit_codes.INTERNAL
 
 
 def write_topology(*, out: Path | None, vhost: str) -> int:
@@ -305,7 +309,8 @@ class _OwnPage:
 
 async def _serve(
     settings: Settings, watch: Telemetry, begun: list[bool], own_page: _OwnPage | None
-) -> None:
+) -> bool:
+    """Run the daemon until it ends, and return whether it was asked to."""
     stopping = ShutdownRequest()
     with handling_signals(stopping):
 
@@ -325,7 +330,10 @@ async def _serve(
             if own_page is None
             else _own_page_served(settings, own_page)
         )
-        await run_daemon(settings, watch, stopping, beside=page, on_ready=on_ready)
+        # Cancelled, as a tool may do with all tasks, it ends without having been asked to.
+        with contextlib.suppress(asyncio.CancelledError):
+            await run_daemon(settings, watch, stopping, beside=page, on_ready=on_ready)
+    return bool(stopping.reason)
 
 
 @contextlib.asynccontextmanager
