@@ -191,6 +191,9 @@ OWNER: JsonSchema = {"type": "object", "properties": {"name": STRING}, "required
         ({"type": "object", "properties": {"x": {}}, "required": ["y"]}, OWNER, "never"),
         ({"type": "object", "properties": {"x": {}}, "required": ["name"]}, OWNER, "value"),
         (values_of(NULLABLE), values_of(STRING), "member"),
+        ({"const": 2.0}, {"type": "integer"}, "always"),
+        ({"enum": [1.0, 2.5]}, {"type": "integer"}, "value"),
+        ({"const": 2.5}, {"type": "integer"}, "never"),
     ],
 )
 def test_a_type_fits_always_perhaps_or_never(
@@ -618,5 +621,47 @@ def test_a_list_that_is_written_out_has_a_type_for_each_place(
     ]
 
     found = check(Plan.model_validate({"steps": steps}), None, tools)
+
+    assert [fault.code for fault in found] == said
+
+
+@pytest.mark.parametrize(
+    ("value", "inputs", "for_each", "said"),
+    [
+        ("${inputs.x}", {"x": [1, 2.5]}, None, []),
+        ("${inputs.x[0]}", {"x": [[1, 2.5], [2, 3]]}, None, []),
+        ("${item}", {"x": [[1, 2.5], [2, 3]]}, "${inputs.x}", []),
+        ("${item.pair}", {"x": [{"pair": [2, 3]}, {"pair": [1, 2.5]}]}, "${inputs.x}", []),
+        ("${inputs.x}", {"x": [1.5, 2.5]}, None, ["E304"]),
+        ("${item}", {"x": [[1, 2.5], [2.5, 3]]}, "${inputs.x}", ["E304"]),
+    ],
+)
+def test_an_input_of_several_types_is_judged_by_its_value(
+    value: str, inputs: JsonObject, for_each: str | None, said: list[str]
+) -> None:
+    pair = pair_of({"type": "integer"}, {"type": "number"})
+    signature = ToolSignature(
+        name="send", input_schema={"type": "object", "properties": {"v": pair}}
+    )
+    step = {"id": "a", "tool": "send", "params": {"v": value}, "for_each": for_each}
+
+    found = check(
+        Plan.model_validate({"inputs": inputs, "steps": [step]}), None, {"send": signature}
+    )
+
+    assert [fault.code for fault in found] == said
+
+
+@pytest.mark.parametrize(("value", "said"), [(2.0, []), (2.5, ["E304"])])
+def test_a_whole_number_of_an_input_is_an_integer(value: float, said: list[str]) -> None:
+    signature = ToolSignature(
+        name="send", input_schema={"type": "object", "properties": {"v": {"type": "integer"}}}
+    )
+    plan = {
+        "inputs": {"x": value},
+        "steps": [{"id": "a", "tool": "send", "params": {"v": "${inputs.x}"}}],
+    }
+
+    found = check(Plan.model_validate(plan), None, {"send": signature})
 
     assert [fault.code for fault in found] == said

@@ -194,13 +194,17 @@ class InputSchema:
         if source is None:
             # Its own fault is reported elsewhere.
             return
-        reason = types.incompatibility(source, self._with_definitions(schema))
+        target = self._with_definitions(schema)
+        # What is known before the run is judged by itself: of the items of an input their common
+        # type says less.
+        known = types.fit_of_known(text, target)
+        if known is not None and known.level == "always":
+            return
+        reason = types.incompatibility(source, target)
         if reason is not None:
             hint = _conversion(source, schema, uses[0])
             yield SchemaViolation(pointer, REFERENCE_KEYWORD, reason, hint=hint)
-            return
-        known = types.fit_of_known(text, self._with_definitions(schema))
-        if known is not None and known.level == "never":
+        elif known is not None and known.level == "never":
             yield SchemaViolation(pointer, REFERENCE_KEYWORD, known.reason)
 
     def _wants_date(self, schema: JsonSchema) -> bool:

@@ -187,7 +187,7 @@ class _Comparison:
         return _best(fits)
 
     def _branch_fit(self, source: SchemaView, target: SchemaView, depth: int) -> Fit:
-        if source.kind != target.kind and (source.kind, target.kind) != ("integer", "number"):
+        if not _is_of_kind(source, target.kind):
             source_kind, target_kind = kind_with_article(source), kind_with_article(target)
             return Fit("never", f"{source_kind} is given where {target_kind} is wanted")
         if source.kind not in ("array", "object"):
@@ -278,6 +278,14 @@ class _Comparison:
             yield Fit("value", "fields may be given that are not known here")
 
 
+def _is_of_kind(source: SchemaView, kind: str) -> bool:
+    """Whether values may be of a kind; of numbers, those that are listed may be whole."""
+    if (source.kind, kind) == ("number", "integer"):
+        listed = allowed_values(source.schema) or []
+        return any(isinstance(value, float) and value.is_integer() for value in listed)
+    return source.kind == kind or (source.kind, kind) == ("integer", "number")
+
+
 def _is_told_apart(source: SchemaView, target: SchemaView) -> bool:
     """Whether two objects have other constants in a field, such as `tool` of two calls."""
     fields = field_schemas(target) if source.kind == target.kind == "object" else {}
@@ -342,6 +350,8 @@ _PARTS: Final = (
 def _limits_fit(source: SchemaView, target: SchemaView) -> Fit:
     """Return whether the limits of a target (its choices, pattern, range) hold for all values."""
     limits = {key: value for key, value in target.schema.items() if key not in _PARTS}
+    if (source.kind, target.kind) == ("number", "integer"):
+        limits["type"] = "integer"
     if not limits:
         return _ALWAYS
     choices = allowed_values(source.schema)
