@@ -22,7 +22,7 @@ from wavewright.config.sections import (
     Slots,
 )
 from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
-from wavewright.config.value_types import AmqpUrl, JournalLocation, PgUrl, Seconds
+from wavewright.config.value_types import AmqpUrl, AtLeastOne, JournalLocation, PgUrl, Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class EnvironmentSettings(BaseModel):
         ),
     ] = None
     daily_tokens: Annotated[
-        Annotated[int, Field(ge=1)] | None,
+        AtLeastOne | None,
         EnvironmentVariable(
             "WAVEWRIGHT_DAILY_TOKEN_BUDGET", "budgets.day.tokens", expected="a whole number from 1"
         ),

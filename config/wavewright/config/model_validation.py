@@ -30,6 +30,7 @@ from wavewright.config.sources import (
     pointer_token,
     type_hint,
 )
+from wavewright.config.value_types import JsonPath
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -97,12 +98,12 @@ class _Finding:
     """A fault, with what decides whether another one makes it redundant."""
 
     fault: DocumentFault
-    path: tuple[str | int, ...]
+    path: JsonPath
     expected: str | None
     """The expected type, if the type is wrong."""
     of_union: bool
     """Whether the type is one of several that the field may have."""
-    missing: tuple[str | int, ...] | None = None
+    missing: JsonPath | None = None
     """The path of the missing field, if one is missing."""
 
 
@@ -216,9 +217,9 @@ def _counts_valid_items(detail: ErrorDetails) -> bool:
     return is_short and len(items) >= bounds.get("min_length", 0)
 
 
-def _misspelled_fields(findings: Sequence[_Finding]) -> Iterator[tuple[str | int, ...]]:
+def _misspelled_fields(findings: Sequence[_Finding]) -> Iterator[JsonPath]:
     """Yield the paths of missing fields that a similar unknown field beside them explains."""
-    missing: dict[tuple[str | int, ...], list[str]] = {}
+    missing: dict[JsonPath, list[str]] = {}
     for finding in findings:
         if finding.missing is not None:
             missing.setdefault(finding.missing[:-1], []).append(str(finding.missing[-1]))
@@ -233,7 +234,7 @@ def _merge_findings(
     findings: Sequence[_Finding], value: JsonValue, model: type[BaseModel], name: str
 ) -> Iterator[DocumentFault]:
     """Yield one fault per place, without those that follow from another finding."""
-    by_path: dict[tuple[str | int, ...], list[_Finding]] = {}
+    by_path: dict[JsonPath, list[_Finding]] = {}
     for finding in findings:
         by_path.setdefault(finding.path, []).append(finding)
     inner = {path[:length] for path in by_path for length in range(len(path))}
@@ -270,8 +271,8 @@ def _finding(detail: ErrorDetails, value: JsonValue, model: type[BaseModel], nam
 
 
 def _follow_location(
-    location: tuple[str | int, ...], value: JsonValue, *, missing: bool
-) -> tuple[tuple[str | int, ...], JsonValue, bool]:
+    location: JsonPath, value: JsonValue, *, missing: bool
+) -> tuple[JsonPath, JsonValue, bool]:
     """Follow pydantic's location through the value; a part that is no key there names a branch of a
     union.
     """
@@ -299,7 +300,7 @@ _MAX_LISTED_FIELDS = 8
 
 
 def _wrong_type(
-    path: tuple[str | int, ...],
+    path: JsonPath,
     value: JsonValue,
     model: type[BaseModel],
     name: str,
@@ -316,16 +317,14 @@ def _wrong_type(
     return DocumentFault("wrong_type", message, pointer=_pointer(path), hint=hint)
 
 
-def _missing(path: tuple[str | int, ...], value: JsonValue, name: str) -> DocumentFault:
+def _missing(path: JsonPath, value: JsonValue, name: str) -> DocumentFault:
     message = f"{node_name(path[:-1], value, name)} has no {str(path[-1])!r}, which is required"
     return DocumentFault(
         "missing_field", message, pointer=_pointer(path[:-1]), hint=f"add {str(path[-1])!r}"
     )
 
 
-def _unknown(
-    path: tuple[str | int, ...], value: JsonValue, model: type[BaseModel], name: str
-) -> DocumentFault:
+def _unknown(path: JsonPath, value: JsonValue, model: type[BaseModel], name: str) -> DocumentFault:
     known = sorted(_fields_at(model, path[:-1]))
     field = str(path[-1])
     message = f"{field!r} is no field of {node_name(path[:-1], value, name)}"
@@ -341,8 +340,8 @@ def _unknown(
 
 
 def _bad_tag(
-    detail: ErrorDetails, path: tuple[str | int, ...], value: JsonValue, name: str
-) -> tuple[DocumentFault, tuple[str | int, ...]]:
+    detail: ErrorDetails, path: JsonPath, value: JsonValue, name: str
+) -> tuple[DocumentFault, JsonPath]:
     context = detail.get("ctx", {})
     field = str(context.get("discriminator", "")).strip("'")
     if detail["type"] == "union_tag_not_found":
@@ -357,7 +356,7 @@ def _bad_tag(
 
 
 def _bad_value(
-    detail: ErrorDetails, path: tuple[str | int, ...], node: JsonValue, value: JsonValue, name: str
+    detail: ErrorDetails, path: JsonPath, node: JsonValue, value: JsonValue, name: str
 ) -> DocumentFault:
     kind, context = detail["type"], detail.get("ctx", {})
     what = node_name(path, value, name)

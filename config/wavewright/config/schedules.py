@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from wavewright.config.value_types import Seconds, SettingsModel
+from wavewright.config.value_types import NonEmpty, Seconds, SettingsModel
 
 _CRON_FIELDS: Final = 5
 MIN_EVERY: Final = 60.0
@@ -132,5 +132,5 @@ class ScheduleTerms(SettingsModel):
 class ScheduleSettings(ScheduleTerms):
     """One of `schedules` in `wavewright.yaml`."""
 
-    job: Annotated[str, Field(min_length=1)]
+    job: NonEmpty
     """File of the job, or of a plan, relative to the project."""

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from wavewright.config.value_types import AmqpUrl, PersonName, SettingsModel
+from wavewright.config.value_types import AmqpUrl, AtLeastOne, NonEmpty, PersonName, SettingsModel
 
 RoleName: TypeAlias = Literal["planner", "recovery", "reviewer", "judge", "agent", "worker"]
 ThinkingName: TypeAlias = Literal["minimal", "low", "medium", "high"]
@@ -34,9 +34,9 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
 class ModelProviderSettings(SettingsModel):
     """What one provider lets us do."""
 
-    requests_per_minute: Annotated[int, Field(ge=1)] | None = None
+    requests_per_minute: AtLeastOne | None = None
     """Requests begun in any minute; unlimited where absent."""
-    concurrency: Annotated[int, Field(ge=1)] | None = None
+    concurrency: AtLeastOne | None = None
     """Requests under way at once; unlimited where absent."""
 
 
@@ -78,9 +78,9 @@ class ModelsSection(SettingsModel):
     """Provider → its limits."""
     prices: dict[str, PriceSettings] = {}
     """Model name without provider → price."""
-    max_output_tokens: Annotated[int, Field(ge=1)] = 16_000
+    max_output_tokens: AtLeastOne = 16_000
     """Most tokens of one answer."""
-    worker_tokens: Annotated[int, Field(ge=1)] = 50_000
+    worker_tokens: AtLeastOne = 50_000
     """Tokens that workers share: an answer of a worker has at most its `token_share` of them."""
     calibration: str | None = Field(default=None, min_length=1)
     """File that says which judge gates may block; without it they only warn."""
@@ -106,7 +106,7 @@ class ModelsSection(SettingsModel):
 class FleetSection(SettingsModel):
     """The section `fleet` of `wavewright.yaml`: calls of tools that workers on other machines make."""
 
-    tools: list[Annotated[str, Field(min_length=1)]] = []
+    tools: list[NonEmpty] = []
     """Tools whose calls workers make; `*` for all that they can make. Tools with needs always go to
     them.
     """
@@ -117,9 +117,9 @@ class FleetSection(SettingsModel):
 class ReceiptsSection(SettingsModel):
     """The section `receipts` of `wavewright.yaml`: Ed25519 keys in PEM files."""
 
-    private_key: Annotated[str, Field(min_length=1)] | None = None
+    private_key: NonEmpty | None = None
     """File of the key that receipts are signed with; unsigned where it is absent."""
-    public_key: Annotated[str, Field(min_length=1)] | None = None
+    public_key: NonEmpty | None = None
     """File of the key that signatures are checked with; that of the private key where it is absent."""
 
 
@@ -136,11 +136,11 @@ class PlannerSection(SettingsModel):
 class BudgetSettings(SettingsModel):
     """Upper bounds of what models may cost."""
 
-    tokens: Annotated[int, Field(ge=1)] | None = None
+    tokens: AtLeastOne | None = None
     """Read and written, of all calls."""
     usd: _Positive | None = None
     """US dollars; every model that is asked needs a price."""
-    calls: Annotated[int, Field(ge=1)] | None = None
+    calls: AtLeastOne | None = None
     """Requests to models, repeated ones included."""
     seconds: _Positive | None = None
     """Time of model calls, added up."""

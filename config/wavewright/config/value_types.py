@@ -9,6 +9,7 @@ it, since it may hold a password.
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from typing import Annotated, Final, TypeAlias
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -63,6 +64,16 @@ Seconds = Annotated[
 """A duration in seconds, greater than zero; read from a number or from text with units."""
 
 
+NonEmpty: TypeAlias = Annotated[str, Field(min_length=1)]
+AtLeastOne: TypeAlias = Annotated[int, Field(ge=1)]
+NonNegative: TypeAlias = Annotated[int, Field(ge=0)]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Texts: TypeAlias = Annotated[tuple[str, ...], Field(strict=False)]
+"""A list of a document, which is kept as a tuple."""
+JsonPath: TypeAlias = tuple[str | int, ...]
+"""Where a value stands in another: the fields and places that lead to it."""
+Place: TypeAlias = str | os.PathLike[str]
+"""A file or a folder, as a program names it."""
 ReadPath: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "path"})]
 """A file or a folder that is read."""
 MAX_PERSON_NAME_LENGTH: Final = 100

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SkipValidation
 
 from wavewright.config import LogLevel
+from wavewright.config.value_types import AtLeastOne
 from wavewright.planner import JsonObject
 
 UUID_PATTERN: Final = (
@@ -124,7 +125,7 @@ class PackagePayload(Payload):
     job_id: Uuid
     package_id: str
     """Derived from job and iteration: a repeated message has the same id and the same bytes."""
-    iteration: Annotated[int, Field(ge=1)]
+    iteration: AtLeastOne
     """Number of the package within the job, from 1."""
 
 

@@ -22,6 +22,8 @@ MAX_LISTED: Final = 500
 """Names that a list in an answer has at most; the number beside it counts all."""
 
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+_NonEmpty: TypeAlias = Annotated[str, Field(min_length=1)]
+_Offset: TypeAlias = Annotated[int, Field(ge=0)]
 RecordKind: TypeAlias = Literal["observation", "entity", "relation"]
 
 
@@ -55,19 +57,19 @@ class KnownName(KnowledgeModel):
 class Chunk(KnowledgeModel):
     """A piece of a document, cut at headings."""
 
-    id: Annotated[str, Field(min_length=1)]
+    id: _NonEmpty
     """Slug of the document and hash of headings and text: the same as long as these are."""
-    document: Annotated[str, Field(min_length=1)]
+    document: _NonEmpty
     """Path below the folder, or address."""
     title: str
     headings: tuple[str, ...] = ()
     """Headings above it, the outermost first."""
     table_head: str = ""
     """Lines above the rows of the table that it begins within; empty where it begins within none."""
-    text: Annotated[str, Field(min_length=1)]
-    start: Annotated[int, Field(ge=0)]
+    text: _NonEmpty
+    start: _Offset
     """In the document's plain text, in characters."""
-    end: Annotated[int, Field(ge=0)]
+    end: _Offset
     names: tuple[KnownName, ...] = ()
     """Names from all documents that stand in the text."""
     terms: tuple[str, ...] = ()
@@ -81,13 +83,13 @@ class Chunk(KnowledgeModel):
 class QuotedEvidence(KnowledgeModel):
     """A passage of a document, to the letter."""
 
-    quote: Annotated[str, Field(min_length=1)]
-    document: Annotated[str, Field(min_length=1)]
-    chunk: Annotated[str, Field(min_length=1)]
+    quote: _NonEmpty
+    document: _NonEmpty
+    chunk: _NonEmpty
     """Id of the chunk."""
-    start: Annotated[int, Field(ge=0)]
+    start: _Offset
     """In the document's plain text, in characters."""
-    end: Annotated[int, Field(ge=0)]
+    end: _Offset
 
 
 class GraphRecord(KnowledgeModel):
@@ -109,7 +111,7 @@ class ObservationRecord(GraphRecord):
     """A statement about an entity."""
 
     entity: Name
-    text: Annotated[str, Field(min_length=1)]
+    text: _NonEmpty
 
 
 class RelationRecord(GraphRecord):
@@ -123,7 +125,7 @@ class RelationRecord(GraphRecord):
 class ChunkRecords(KnowledgeModel):
     """What was extracted from one chunk."""
 
-    chunk: Annotated[str, Field(min_length=1)]
+    chunk: _NonEmpty
     """Id of the chunk."""
     origin: Origin
     entities: tuple[EntityRecord, ...] = ()

@@ -20,6 +20,8 @@ Category: TypeAlias = Literal["zone", "npcs", "factions", "lore", "narrative_ite
 """What is extracted about a zone."""
 CATEGORIES: Final[tuple[Category, ...]] = ("zone", "npcs", "factions", "lore", "narrative_items")
 
+_NonEmpty: TypeAlias = Annotated[str, Field(min_length=1)]
+_Count: TypeAlias = Annotated[int, Field(ge=0)]
 Probability: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Tier: TypeAlias = Literal["official", "primary", "secondary", "tertiary", "unlisted"]
 """How far a source is trusted, most first; `unlisted` where the list of sources does not have its
@@ -54,7 +56,7 @@ class LoreModel(BaseModel):
 class Evidence(LoreModel):
     """A sentence or a row of a page, to the letter."""
 
-    quote: Annotated[str, Field(min_length=1)]
+    quote: _NonEmpty
     url: str
     field: str = ""
     """The field whose value it carries; empty where it carries the record as a whole."""
@@ -94,8 +96,8 @@ class LoreRecord(LoreModel):
 class LevelRange(LoreModel):
     """Levels of the characters that a zone is for."""
 
-    min: Annotated[int, Field(ge=0)]
-    max: Annotated[int, Field(ge=0)] | None = None
+    min: _Count
+    max: _Count | None = None
     """None where there is no upper end, as in `level 20 or higher`."""
 
     @model_validator(mode="after")
@@ -109,14 +111,14 @@ class LevelRange(LoreModel):
 class PhaseState(LoreModel):
     """How a zone is while a character's progress is at some point."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: _NonEmpty
     description: str = ""
 
 
 class ZoneData(LoreRecord):
     """A zone of the world."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: _NonEmpty
     game: str = ""
     level_range: LevelRange | None = None
     narrative_arc: str = ""
@@ -140,7 +142,7 @@ class NPCRelationship(LoreModel):
 class NPCData(LoreRecord):
     """A character of the world that no player plays."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: _NonEmpty
     zone_id: Slug = ""
     faction_ids: list[Slug] = []
     personality: str = ""
@@ -162,7 +164,7 @@ class FactionRelation(LoreModel):
 class FactionData(LoreRecord):
     """A group of the world."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: _NonEmpty
     parent_faction_id: Slug = ""
     level: str = ""
     """Such as guild, order, major faction."""
@@ -178,7 +180,7 @@ class LoreData(LoreRecord):
 
     name_field: ClassVar[str] = "title"
 
-    title: Annotated[str, Field(min_length=1)]
+    title: _NonEmpty
     zone_id: Slug = ""
     """Empty where it is not about one zone."""
     category: LoreCategory = ""
@@ -189,7 +191,7 @@ class LoreData(LoreRecord):
 class NarrativeItemData(LoreRecord):
     """A thing with a story."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: _NonEmpty
     zone_id: Slug = ""
     story_arc: str = ""
     wielder_lineage: list[str] = []
@@ -252,7 +254,7 @@ class CrossReferenceResult(LoreModel):
 class ConnectedZone(LoreModel):
     """A zone that can be reached from the one that is researched."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: _NonEmpty
     evidence: list[Evidence] = []
 
 
@@ -272,7 +274,7 @@ class FailedZone(LoreModel):
 
     zone_name: str
     error: str
-    iterations: Annotated[int, Field(ge=0)] = 0
+    iterations: _Count = 0
     """Packages that were rejected."""
 
 
@@ -289,7 +291,7 @@ class ResearchCheckpoint(LoreModel):
     """Zones that a person chose to research before those."""
     completed_zones: list[str] = []
     failed_zones: list[FailedZone] = []
-    daily_tokens_used: Annotated[int, Field(ge=0)] = 0
+    daily_tokens_used: _Count = 0
     last_reset_date: dt.date | None = None
     """Day, in UTC, whose tokens are counted."""
 

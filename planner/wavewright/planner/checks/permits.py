@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from wavewright.config.value_types import Texts
 from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
     iterate_strings,
@@ -91,7 +92,7 @@ _MAX_ITEMS_KNOWN: Final = 1000
 """Items of a list whose values are looked at; of a longer one any value is taken."""
 
 ReachKind: TypeAlias = Literal["hosts", "paths", "recipients"]
-Because: TypeAlias = Annotated[tuple[str, ...], Field(strict=False)]
+Because: TypeAlias = Texts
 """The references that force an entry, such as `steps.letter.params.to`."""
 
 

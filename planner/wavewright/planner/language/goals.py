@@ -15,6 +15,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
 from wavewright.config.schedules import ScheduleTerms
+from wavewright.config.value_types import NonEmpty, NonNegative, Texts
 from wavewright.planner.language.plan import (
     Cap,
     DocumentModel,
@@ -228,11 +229,11 @@ class Recipe(DocumentModel):
     """The gate's id in the template (`fresh` stands for every `on_tool` expansion of it)."""
     on: Literal["feedback"] | None = None
     """In place of `gate`: the recipe is for remarks of a rejection."""
-    field: Annotated[str, Field(min_length=1)] | None = None
+    field: NonEmpty | None = None
     """With `on`: the field that a remark is about, where `*` stands for one name or number:
     `items.*.name`.
     """
-    says: Annotated[str, Field(min_length=1)] | None = None
+    says: NonEmpty | None = None
     """With `on`: words that a remark holds, in any case."""
     step: StepId | None = None
     """With `on`: the step that `set_params` is for; its readers are called again, too."""
@@ -242,7 +243,7 @@ class Recipe(DocumentModel):
     """
     add: Annotated[tuple[Step, ...], Field(strict=False)] = ()
     """Further steps to add."""
-    reason: Annotated[str, Field(min_length=1)]
+    reason: NonEmpty
     """Why this fixes it, for the report."""
 
     @model_validator(mode="after")
@@ -280,7 +281,7 @@ class KeptRun(DocumentModel):
     """Tool that the plan calls → hash of its signature then; the plan is run without a planner
     while they are equal.
     """
-    planning_tokens: Annotated[int, Field(ge=0)] = 0
+    planning_tokens: NonNegative = 0
     """Tokens that the planner took for the plan."""
 
 
@@ -295,7 +296,7 @@ class GoalTerms(DocumentModel):
     """Which inputs hold what the run is about."""
     inputs_schema: JsonSchema = {}
     """JSON Schema of the inputs that plans may refer to."""
-    output_tags: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    output_tags: Texts = ()
     """Tags of what the run makes."""
     output_schema: JsonSchema | None = None
     """JSON Schema of the result; a plan whose result can never be that is refused."""
@@ -345,7 +346,7 @@ class GoalTemplate(GoalTerms):
     """Version of this format."""
     name: Annotated[str, Field(pattern=ID_PATTERN)]
     """Name that jobs call it by."""
-    goal: Annotated[str, Field(min_length=1)]
+    goal: NonEmpty
     """What a run is to achieve, in words; may hold `${inputs.…}`."""
     available_tools: Annotated[tuple[AvailableTool, ...], Field(strict=False, min_length=1)]
     """The allow-list: no plan calls any other tool."""

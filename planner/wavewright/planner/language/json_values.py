@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple
 
 from wavewright.config.errors import cut_end
 from wavewright.config.sources import path_text
+from wavewright.config.value_types import JsonPath
 from wavewright.planner.types import Json
-
-JsonPath: TypeAlias = tuple[str | int, ...]
 
 
 class JsonChange(NamedTuple):

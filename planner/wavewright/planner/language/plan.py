@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from wavewright.config.errors import did_you_mean
-from wavewright.config.value_types import Seconds
+from wavewright.config.value_types import AtLeastOne, NonEmpty, NonNegative, Seconds, Share, Texts
 from wavewright.planner.types import (
     FIELD_PATH_PATTERN,
     GATE_ID_PATTERN,
@@ -87,7 +87,7 @@ class DocumentModel(BaseModel):
 PREVIOUS_FIELDS: Final = frozenset({"result", "started"})
 """What is known of the last achieved run of a job."""
 _FieldPath = Annotated[str, Field(pattern=FIELD_PATH_PATTERN)]
-Expression = Annotated[str, Field(min_length=1)]
+Expression = NonEmpty
 SORTED: Final = PlainSerializer(sorted, return_type=list[str], when_used="json")
 """Writes a set in alphabetical order, so that equal documents are equal as JSON."""
 Names = Annotated[frozenset[str], Field(strict=False), SORTED]
@@ -116,7 +116,7 @@ class Retry(DocumentModel, defer_build=False):
     """Upper bound, in seconds, of the random part added to each wait."""
     wait_exp_base: Annotated[float, Field(ge=1)] = 2.0
     """Factor from one wait to the next."""
-    on: Annotated[tuple[str, ...], Field(strict=False)] = ("transient",)
+    on: Texts = ("transient",)
     """Error kinds that are tried again: `transient`, `timeout`, `output`, `any`, or names of
     exception classes.
     """
@@ -148,9 +148,9 @@ class Budget(DocumentModel, defer_build=False):
 
     seconds: Seconds | None = None
     """Time of all calls together."""
-    calls: Annotated[int, Field(ge=1)] | None = None
+    calls: AtLeastOne | None = None
     """Calls, repeated ones included."""
-    tokens: Annotated[int, Field(ge=1)] | None = None
+    tokens: AtLeastOne | None = None
     """Tokens of models, read and written."""
     usd: Annotated[float, Field(gt=0)] | None = None
     """Cost in US dollars."""
@@ -196,15 +196,15 @@ class Step(DocumentModel, defer_build=False):
     """
     id: Annotated[StepId, Field(pattern=STEP_ID_PATTERN)]
     """Name of the step in expressions: a word, unique without regard to case."""
-    tool: Annotated[str, Field(min_length=1)]
+    tool: NonEmpty
     """Name of a tool that the goal allows."""
-    plan: Annotated[str, Field(min_length=1)] | None = None
+    plan: NonEmpty | None = None
     """In place of `tool`: the path of a plan's file, from this file, or the name of a goal template
     with a plan.
     """
     params: dict[str, JsonValue] = {}
     """Arguments of the tool, or inputs of the sub-plan; strings may hold `${…}`."""
-    for_each: Annotated[str, Field(min_length=1)] | list[JsonValue] | None = None
+    for_each: NonEmpty | list[JsonValue] | None = None
     """A list, or `${…}` that gives one; the step runs once an item, as `item` and `index`."""
     when: Expression | None = None
     """A condition; where it is false the step ends *skipped*."""
@@ -224,11 +224,11 @@ class Step(DocumentModel, defer_build=False):
     """How failed calls are tried again; the tool's own rule where it is absent."""
     timeout: Seconds | None = None
     """Of one attempt, in seconds."""
-    max_items: Annotated[int, Field(ge=1)] | None = None
+    max_items: AtLeastOne | None = None
     """Greatest number of items of `for_each`; the tool's own where it is absent."""
-    concurrency: Annotated[int, Field(ge=1)] | None = None
+    concurrency: AtLeastOne | None = None
     """How many items of `for_each` run at once."""
-    min_ok: Annotated[int, Field(ge=0)] | None = None
+    min_ok: NonNegative | None = None
     """How many items must succeed for the step to be *ok*; all of them where it is absent or there are fewer."""
     budget: Budget | None = None
     """Upper bounds of what the step may spend."""
@@ -342,7 +342,7 @@ in place.
 class JudgeCheck(DocumentModel):
     """A question that code cannot answer, put to a model with a rubric."""
 
-    rubric: Annotated[str, Field(min_length=1)]
+    rubric: NonEmpty
     """What the model is to judge, and what passes."""
 
 
@@ -382,7 +382,7 @@ class Gate(DocumentModel, defer_build=False):
     """What comes of the gate where a `for_each` step has no items, so that nothing is evaluated: a
     warning and a cap on the confidence, a stop of what depends on the step, or nothing.
     """
-    blocks_from: Annotated[float, Field(ge=0, le=1)] = 0.0
+    blocks_from: Share = 0.0
     """The share of a step's calls that must fail for the gate to block; fewer failures warn."""
     hint: str | None = None
     """What would fix it; shown with a failure and offered as a recovery action."""
@@ -429,9 +429,9 @@ class Cap(DocumentModel, defer_build=False):
     """
     when: Expression = "true"
     """A condition (bare CEL); the cap holds where it is true."""
-    max: Annotated[float, Field(ge=0, le=1)]
+    max: Share
     """The ceiling, from 0 to 1."""
-    because: Annotated[str, Field(min_length=1)]
+    because: NonEmpty
     """The reason, shown beside the confidence."""
 
 
@@ -569,7 +569,7 @@ class PlanPatch(DocumentModel):
 
     base: PlanHash
     """Hash of the plan that the patch was made for; it applies to no other."""
-    reason: Annotated[str, Field(min_length=1)]
+    reason: NonEmpty
     """Why the plan should change, for the person who approves it."""
     ops: Annotated[tuple[PatchOp, ...], Field(strict=False)]
     """Operations, applied in this order."""
@@ -585,15 +585,15 @@ class Limits(DocumentModel, defer_build=False):
     1000
     """
 
-    max_steps: Annotated[int, Field(ge=1)] = 50
+    max_steps: AtLeastOne = 50
     """Steps of a plan."""
-    max_waves: Annotated[int, Field(ge=1)] = 10
+    max_waves: AtLeastOne = 10
     """Waves of a plan, one after the other."""
-    max_items: Annotated[int, Field(ge=1)] = 1000
+    max_items: AtLeastOne = 1000
     """Items of one `for_each`."""
-    concurrency: Annotated[int, Field(ge=1)] = 16
+    concurrency: AtLeastOne = 16
     """Calls that run at once."""
-    tool_concurrency: dict[str, Annotated[int, Field(ge=1)]] = {}
+    tool_concurrency: dict[str, AtLeastOne] = {}
     """Calls of one tool that run at once, by tool name."""
     rounds: Annotated[int, Field(ge=0, le=10)] = 2
     """Recovery patches after the first execution."""

@@ -7,7 +7,7 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
-from wavewright.config.value_types import Seconds
+from wavewright.config.value_types import AtLeastOne, NonNegative, Seconds, Texts
 from wavewright.planner.language.plan import (
     ASK_MODEL,
     SORTED,
@@ -42,9 +42,9 @@ class CallPolicy(DocumentModel):
     """Of one attempt."""
     retry: Retry = Retry(attempts=1)
     """How failed calls are tried again, where a step says nothing else."""
-    concurrency: Annotated[int, Field(ge=1)] | None = None
+    concurrency: AtLeastOne | None = None
     """How many calls of this tool run at once in one process."""
-    max_items: Annotated[int, Field(ge=1)] = 1000
+    max_items: AtLeastOne = 1000
     """Greatest number of items of one `for_each` over it."""
     freshness_field: str | None = None
     """Dotted path, in an output, of the time that its data is of (ISO 8601 date or date-time)."""
@@ -84,7 +84,7 @@ class ToolSignature(CallPolicy):
     """Whether a call with the same idempotency key may be repeated after a crash."""
     version: str = "1"
     """A new version makes results of the old one unusable for other runs and for retries."""
-    expected_tokens: Annotated[int, Field(ge=0)] = 0
+    expected_tokens: NonNegative = 0
     """Prior of the model tokens of one call, read and written; what the budget is checked against
     beforehand.
     """
@@ -102,7 +102,7 @@ class ToolSignature(CallPolicy):
     """Parameters that choose what is reached, such as an account, a path or code: not even a number
     of somebody else's is safe there, also where the tool only reads.
     """
-    allowed_hosts: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] = {}
+    allowed_hosts: dict[str, Texts] = {}
     """Parameter → hosts that an address in it may name, with their subdomains; a call with another
     is refused.
     """

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Final
 
 from wavewright.config.sources import pointer_token
+from wavewright.config.value_types import JsonPath
 from wavewright.planner.cel.embedded import field_name
 from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.checks.fits import fit_of_known
@@ -562,7 +563,7 @@ class _Parameter:
 
     tool: str
     for_each: str | None
-    path: tuple[str | int, ...]
+    path: JsonPath
     """Its name; of a part of it, the names of members from the outermost, and 0 for the elements of
     a list.
     """

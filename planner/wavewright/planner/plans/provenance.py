@@ -26,6 +26,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from wavewright.config.sources import path_text
+from wavewright.config.value_types import JsonPath
 from wavewright.planner.cel.embedded import EmbeddedExpression, bare_expression, split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.nodes import ExpressionNode, Identifier
@@ -484,7 +485,7 @@ class PlanProvenance:
         is_analysis = rules is not None and tool.name in rules.analysis_tools
         return "computed" if is_analysis or tool.tags or not tool.effects else "unknown"
 
-    def _of_leaf(self, path: tuple[str | int, ...], leaf: Json) -> Origins:
+    def _of_leaf(self, path: JsonPath, leaf: Json) -> Origins:
         """Return the origins of a field of the result, where figures in words count as well, unless the
         job says them in the same words: `before 2026-12-31: ${…}`.
         """
@@ -826,9 +827,7 @@ def _holds_records(value: Json, *, figures_too: bool) -> bool:
     )
 
 
-def _leaves(
-    value: Json, path: tuple[str | int, ...]
-) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+def _leaves(value: Json, path: JsonPath) -> Iterator[tuple[JsonPath, Json]]:
     if not isinstance(value, (dict, list)) or not value:
         yield path, value
         return

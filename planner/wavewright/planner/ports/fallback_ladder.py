@@ -22,7 +22,7 @@ from pydantic import Field
 from wavewright.config.documents import Document, read_document
 from wavewright.config.model_validation import read_as_model, sort_by_position
 from wavewright.config.sources import DocumentError, DocumentFault, Source, pointer_token
-from wavewright.config.value_types import Seconds
+from wavewright.config.value_types import Seconds, Share
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.ports.model_port import ModelError, ModelErrorKind
@@ -64,7 +64,7 @@ class Rung(DocumentModel):
     """For rungs that ask a model; others have none."""
     tries: Annotated[int, Field(ge=1, le=10)] = 1
     """How often the rung is tried, or for `repaired`: rounds of repair."""
-    ceiling: Annotated[float, Field(ge=0, le=1)] = 1.0
+    ceiling: Share = 1.0
     """Ceiling of every confidence, where the result comes from this rung."""
     because: str = ""
     """Why the ceiling, for the report."""

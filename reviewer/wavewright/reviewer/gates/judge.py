@@ -27,6 +27,7 @@ from typing import Annotated, Final, Literal, Protocol
 import anyio
 from pydantic import Field, model_validator
 
+from wavewright.config.value_types import AtLeastOne, NonEmpty, Share, Texts
 from wavewright.executor import GateRecord
 from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.run.ports import GateView
@@ -102,7 +103,7 @@ class CalibrationRequirements(DocumentModel):
 
     agreement: Annotated[float, Field(gt=0.5, le=1)] = 0.9
     """Minimum share of cases in which judge and people agree."""
-    cases: Annotated[int, Field(ge=1)] = 30
+    cases: AtLeastOne = 30
     """Minimum number of cases."""
 
 
@@ -112,15 +113,15 @@ class Measurement(DocumentModel):
     gate: Annotated[GateId, Field(pattern=GATE_ID_PATTERN)]
     """Id of the gate; that of a template's gate on a tool stands for the gate on each of its steps.
     """
-    rubric: Annotated[str, Field(min_length=1)] | None = None
+    rubric: NonEmpty | None = None
     """The rubric that was measured, word for word; or its hash instead."""
     rubric_hash: Annotated[str, Field(pattern=_HASH)] | None = None
     """`sha256:…` of the rubric, as `wavewright.reviewer.rubric_hash` gives it."""
-    model: Annotated[str, Field(min_length=1)]
+    model: NonEmpty
     """The model that judged, as `provider:name`; this gate is pinned to it."""
-    agreement: Annotated[float, Field(ge=0, le=1)]
+    agreement: Share
     """Share of the cases in which it agreed with people."""
-    cases: Annotated[int, Field(ge=1)]
+    cases: AtLeastOne
     """How many outputs it judged."""
     date: Annotated[dt.date, Field(strict=False)]
     """Date of the measurement."""
@@ -222,9 +223,9 @@ class _JudgeAnswer(AnswerModel):
     """An answer of a judge."""
 
     reason: str
-    quotes: Annotated[tuple[str, ...], Field(strict=False)]
+    quotes: Texts
     verdict: Literal["pass", "fail"]
-    notes: Annotated[tuple[str, ...], Field(strict=False)]
+    notes: Texts
     """How it was read, where it was not as it should be."""
 
 

@@ -18,6 +18,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field, JsonValue
 
 from wavewright.config import Document, DocumentError
+from wavewright.config.value_types import NonEmpty
 from wavewright.planner import (
     ID_PATTERN,
     DocumentModel,
@@ -64,10 +65,10 @@ class PatchedStep(DocumentModel):
 
     why: str | None = None
     id: Annotated[StepId, Field(pattern=STEP_ID_PATTERN)]
-    tool: Annotated[str, Field(min_length=1)]
+    tool: NonEmpty
     params: dict[str, JsonValue] = {}
-    for_each: Annotated[str, Field(min_length=1)] | list[JsonValue] | None = None
-    when: Annotated[str, Field(min_length=1)] | None = None
+    for_each: NonEmpty | list[JsonValue] | None = None
+    when: NonEmpty | None = None
     depends_on: Annotated[tuple[StepId, ...], Field(strict=False)] = ()
     optional: bool = False
     supersedes: StepId | None = None
@@ -98,7 +99,7 @@ class EmittedPatch(DocumentModel):
 
     base: JsonValue = None
     """Not read: code knows which plan the patch is for."""
-    reason: Annotated[str, Field(min_length=1)]
+    reason: NonEmpty
     ops: Annotated[
         tuple[Annotated[_EmittedOp, Field(discriminator="op")], ...],
         Field(strict=False, min_length=1),

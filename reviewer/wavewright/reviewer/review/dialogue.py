@@ -22,6 +22,7 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field
 
+from wavewright.config.value_types import NonEmpty, Texts
 from wavewright.executor import GateRecord, RunState, StepFinished
 from wavewright.executor.events.state import SUCCESSES
 from wavewright.planner import Goal, Json, JsonObject, JsonSchema, Plan, Step, StepId
@@ -329,7 +330,7 @@ class ReviewAction(AnswerModel):
     kind: str | None = None
     step: str | None = None
     tool: str | None = None
-    fields: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    fields: Texts = ()
     hint: str = ""
 
 
@@ -338,10 +339,10 @@ class ReviewAnswer(AnswerModel):
 
     goal_achieved: bool
     confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-    summary: Annotated[str, Field(min_length=1)]
-    missing_data: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    summary: NonEmpty
+    missing_data: Texts = ()
     recovery_actions: Annotated[tuple[ReviewAction, ...], Field(strict=False)] = ()
-    notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    notes: Texts = ()
     """How the answer was read where it was written in another form."""
 
 

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, GetPydanticSchema, with_config
 from typing_extensions import TypedDict
 
 from wavewright.config import Seconds
+from wavewright.config.value_types import AtLeastOne, Texts
 from wavewright.planner import Json, Retry
 from wavewright.planner.language.plan import Names
 from wavewright.planner.types import ConfidenceSource, Effect
@@ -27,14 +28,11 @@ _NamesOf: TypeAlias = Annotated[
 ]
 _Hosts: TypeAlias = Annotated[
     Mapping[str, Iterable[str]],
-    GetPydanticSchema(
-        lambda _, handler: handler(dict[str, Annotated[tuple[str, ...], Field(strict=False)]])
-    ),
+    GetPydanticSchema(lambda _, handler: handler(dict[str, Texts])),
 ]
 _Duration: TypeAlias = Annotated[
     float | str, GetPydanticSchema(lambda _, handler: handler(Seconds))
 ]
-_Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 
 @with_config(ConfigDict(extra="forbid", strict=True))
@@ -60,8 +58,8 @@ class ToolOptions(TypedDict, total=False):
     expected_seconds: _Duration
     timeout: _Duration
     retry: Retry | None
-    concurrency: _Count | None
-    max_items: _Count
+    concurrency: AtLeastOne | None
+    max_items: AtLeastOne
     freshness_field: str | None
     cache_for: _Duration | None
     untrusted_output: bool

@@ -21,6 +21,7 @@ import anyio
 from pydantic import Field
 
 from wavewright.config import Seconds
+from wavewright.config.value_types import AtLeastOne
 from wavewright.planner import (
     NULL_REPLAY_CACHE,
     DocumentModel,
@@ -311,7 +312,7 @@ class AgentLimits(DocumentModel):
     """For the whole step, its tools included."""
     view_chars: Annotated[int, Field(ge=200, le=200_000)] = 4000
     """Characters of a tool's output that the model is shown."""
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: AtLeastOne | None = None
     """Ceiling of one answer's tokens; the configured one where absent."""
     keep_partial: bool = False
     """Whether a loop that ends without an answer gives what it collected, as a forced result."""

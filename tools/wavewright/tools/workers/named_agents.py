@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AfterValidator, Field, field_validator
 
 from wavewright.config import did_you_mean
+from wavewright.config.value_types import AtLeastOne, Texts
 from wavewright.planner import Json, JsonObject, JsonSchema, ToolSignature
 from wavewright.planner.language.signatures import AGENT, FEEDBACK_PARAM, is_open_to_agents
 from wavewright.planner.ports.model_port import OnText
@@ -67,13 +68,13 @@ class AgentSpec(PromptedSpec):
     ('fetch',)
     """
 
-    tools: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    tools: Texts = ()
     """Tools, workers and other agents that it may call; only such as read and need no approval."""
     output_schema: Annotated[JsonSchema, AfterValidator(_schema_of_an_object)] | None = None
     """JSON Schema of its answer, with `type: object`; words where absent."""
     token_share: Annotated[float, Field(gt=0, le=1, strict=False)] | None = None
     """Share of `models.worker_tokens` that one answer may take."""
-    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_output_tokens: AtLeastOne | None = None
     """Ceiling of one answer's tokens; `models.max_output_tokens` where neither this nor a share is
     given.
     """

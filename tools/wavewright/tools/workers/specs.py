@@ -19,6 +19,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from wavewright.config import DocumentError, Seconds, read_document_file
 from wavewright.config.model_validation import read_as_model
+from wavewright.config.value_types import NonEmpty, NonNegative, Texts
 from wavewright.planner import (
     ID_PATTERN,
     DocumentModel,
@@ -80,7 +81,7 @@ class PromptedSpec(DocumentModel):
     """Version of this format."""
     name: Annotated[str, Field(pattern=ID_PATTERN)]
     """Name that it is called by."""
-    description: Annotated[str, Field(min_length=1)]
+    description: NonEmpty
     """What it does, for planners and agents: one or two sentences."""
     prompt: Annotated[str, Field(pattern=PROMPT_PATTERN)]
     """Name of its prompt: `workers/sort_letters` for `prompts/workers/sort_letters.md.j2`."""
@@ -118,7 +119,7 @@ class WorkerSpec(CallPolicy, PromptedSpec):
     """Field of the output that holds the model's words: it is asked for plain text then, not for
     JSON.
     """
-    writes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    writes: Texts = ()
     """Fields that the model writes over what code computed; nothing else of that can it change."""
     repairs: Annotated[int, Field(ge=0, le=5)] | None = None
     """How often the model is told what is wrong with its answer and asked again; as the ladder says
@@ -140,7 +141,7 @@ class WorkerSpec(CallPolicy, PromptedSpec):
     """Whether the answer is shown while it is being written."""
     expected_seconds: Seconds = 20.0
     """Prior of one call's duration."""
-    expected_tokens: Annotated[int, Field(ge=0)] | None = None
+    expected_tokens: NonNegative | None = None
     """Prior of the tokens of one call, read and written; the ceiling of its answer where absent."""
 
     @field_validator("input_schema")

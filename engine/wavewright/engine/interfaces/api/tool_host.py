@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Generator, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from anyio.from_thread import start_blocking_portal
 
 from wavewright.config import Settings, known_secrets_redactor, load_settings
+from wavewright.config.value_types import Place
 from wavewright.engine.run.project.tools import tools_of_goal, tools_with_redacted_outputs
 from wavewright.engine.run.services import open_services
 from wavewright.engine.service.operations.trace_export import export_traces
@@ -25,7 +25,7 @@ from wavewright.tools import Services, Tool
 
 
 @contextlib.contextmanager
-def open_tool_host(folder: str | os.PathLike[str]) -> Generator[ToolHost]:
+def open_tool_host(folder: Place) -> Generator[ToolHost]:
     """Open the tools, models and MCP servers of a project; its folder becomes the working
     directory.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-import os
 import shlex
 import time
 import uuid
@@ -29,7 +28,7 @@ from wavewright.config import (
     user_state_dir,
 )
 from wavewright.config.settings import settings_without_file
-from wavewright.config.value_types import is_url
+from wavewright.config.value_types import Place, is_url
 from wavewright.engine.interfaces.api.loaded_plan import (
     LoadedPlan,
     ToolSource,
@@ -89,7 +88,6 @@ from wavewright.tools.functions.tool import OpenRuntime
 
 C = TypeVar("C")
 R = TypeVar("R")
-Place: TypeAlias = str | os.PathLike[str]
 PlanSource: TypeAlias = LoadedPlan | Place | Mapping[str, object]
 """A plan, the file of one, or what such a file holds."""
 

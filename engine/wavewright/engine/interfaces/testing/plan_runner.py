@@ -12,7 +12,6 @@ offline: nothing is called, no model is asked, nothing is written.
 from __future__ import annotations
 
 import datetime as dt
-import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from wavewright.config import Settings, load_settings
+from wavewright.config.value_types import Place
 from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
 from wavewright.engine.interfaces.testing.doubles import Call, CallRecorder, Stub
 from wavewright.engine.interfaces.testing.model_requests import LIVE_MARKER, model_requests
@@ -85,10 +85,10 @@ class PlanRunner:
         self,
         file: Loadable,
         *,
-        plan: str | os.PathLike[str] | None = None,
+        plan: Place | None = None,
         stubs: Mapping[str, Stub] | None = None,
         real: Collection[str] = (),
-        cassette: str | os.PathLike[str] | None = None,
+        cassette: Place | None = None,
         without_model: bool = False,
         approve: bool = True,
         answers: Sequence[str] = (),
@@ -135,7 +135,7 @@ class PlanRunner:
         return self.last
 
     def _settings(
-        self, given: Settings, cassette: str | os.PathLike[str] | None, *, without_model: bool
+        self, given: Settings, cassette: Place | None, *, without_model: bool
     ) -> Settings:
         __tracebackhide__ = True
         settings = settings_in(self.new_folder(), given)
@@ -157,7 +157,7 @@ class PlanRunner:
         return settings
 
     def _refuse_unknown_stubs(
-        self, file: Loadable, plan: str | os.PathLike[str] | None, stubs: Mapping[str, Stub]
+        self, file: Loadable, plan: Place | None, stubs: Mapping[str, Stub]
     ) -> None:
         """Fail where a stub answers for nothing: most often a step or a tool that is called
         otherwise by now.
@@ -205,7 +205,7 @@ def _is_answer_unrecorded(error: CassetteError | ModelError, settings: Settings)
     )
 
 
-def _unused_cassette_failure(cassette: str | os.PathLike[str], *, is_live: bool) -> BaseException:
+def _unused_cassette_failure(cassette: Place, *, is_live: bool) -> BaseException:
     """Return the failure of a test whose cassette would not be read: the run would be one without a
     model.
     """
@@ -277,9 +277,9 @@ class RecordedRuns:
 
     def __call__(
         self,
-        file: str | os.PathLike[str],
+        file: Place,
         *,
-        plan: str | os.PathLike[str] | None = None,
+        plan: Place | None = None,
         name: str | None = None,
         approve: bool = True,
         answers: Sequence[str] = (),

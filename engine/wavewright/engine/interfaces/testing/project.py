@@ -29,6 +29,7 @@ import pytest
 
 from wavewright.config import Settings, WavewrightError, exit_codes, load_settings
 from wavewright.config.settings import find_settings_file
+from wavewright.config.value_types import Place
 from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
 from wavewright.engine.interfaces.cli.common.arguments import parse_instant
 from wavewright.engine.interfaces.cli.common.error_text import error_text
@@ -55,7 +56,7 @@ from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.model_port import ModelError
 
-Loadable: TypeAlias = str | os.PathLike[str] | LoadedPlan
+Loadable: TypeAlias = Place | LoadedPlan
 """A job, a plan or a goal template: its file, or as the program has loaded or built it."""
 
 
@@ -96,7 +97,7 @@ class ProjectUnderTest:
         with errors_as_failures():
             return load_settings(self.root, os.environ if self.is_live else {})
 
-    def file(self, name: str | os.PathLike[str]) -> Path:
+    def file(self, name: Place) -> Path:
         """Return a file by its name: relative to the project or else to the test, and short where
         it can be.
         """
@@ -112,7 +113,7 @@ class ProjectUnderTest:
     def run_request(
         self,
         file: Loadable,
-        plan: str | os.PathLike[str] | None,
+        plan: Place | None,
         as_of: dt.date | str | None,
     ) -> RunRequest:
         """Return the request to run a job, a plan or a goal template."""
@@ -228,7 +229,7 @@ class PlanLoader:
     def __repr__(self) -> str:
         return f"<loads plans of {self.project.root}>"
 
-    def __call__(self, file: Loadable, *, plan: str | os.PathLike[str] | None = None) -> PlanView:
+    def __call__(self, file: Loadable, *, plan: Place | None = None) -> PlanView:
         """Return the plan of a job, a plan or a goal template; an invalid one fails the test.
 
         Args:
@@ -259,7 +260,7 @@ class DryRunLoader:
         self,
         file: Loadable,
         *,
-        plan: str | os.PathLike[str] | None = None,
+        plan: Place | None = None,
         now: dt.date | str | None = None,
     ) -> DryRun:
         """Return the dry run of a job, a plan or a goal template; an invalid plan fails the test.
@@ -282,7 +283,7 @@ def read_instant(given: dt.date | str | None, name: str) -> dt.datetime | None:
 
 
 def read_tested_plan(
-    project: ProjectUnderTest, file: Loadable, plan: str | os.PathLike[str] | None
+    project: ProjectUnderTest, file: Loadable, plan: Place | None
 ) -> tuple[ResolvedJob, dict[str, ToolSignature]]:
     """Return what a file comes to, and the tools that its plan is checked against."""
     __tracebackhide__ = True

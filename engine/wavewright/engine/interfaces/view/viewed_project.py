@@ -13,12 +13,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Annotated, Final
+from typing import IO, Final
 
 import anyio
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from wavewright.config import Settings, WavewrightError, exit_codes
+from wavewright.config.value_types import NonEmpty
 from wavewright.engine.interfaces.view.stored_runs import RunSnapshot, read_run
 from wavewright.engine.run.decisions.questions import OpenQuestion
 from wavewright.engine.service.answering import answer_question
@@ -51,7 +52,7 @@ class DecisionAnswer(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    choice: Annotated[str, Field(min_length=1)]
+    choice: NonEmpty
 
 
 class CommandRefused(WavewrightError):

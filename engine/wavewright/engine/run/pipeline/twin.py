@@ -25,6 +25,7 @@ from pydantic import Field
 from pydantic_core import to_jsonable_python
 
 from wavewright.config import WavewrightError
+from wavewright.config.value_types import Share
 from wavewright.engine.run.pipeline.phase import Phase, PhaseListener, PhaseResult, PipelineRun
 from wavewright.engine.run.pipeline.pipeline import GuardedPhases, Node, Pipeline
 from wavewright.planner import DocumentModel, Json, JsonObject, canonical_json
@@ -125,7 +126,7 @@ class TwinSettings(DocumentModel):
     """Function that makes the second pipeline, as `MODULE:FUNCTION`; modules beside the settings
     file are found.
     """
-    sample: Annotated[float, Field(ge=0, le=1)] = 0.05
+    sample: Share = 0.05
     """Share of the inputs on which it is run."""
     seconds: Annotated[float, Field(gt=0)] = SECONDS
     """How long it may take."""

@@ -20,6 +20,7 @@ from uuid import UUID, uuid5
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
+from wavewright.config.value_types import NonNegative
 from wavewright.engine.service.job_store.records import DecisionId, JobId, MessageId
 from wavewright.planner import JsonObject
 from wavewright.tools import (
@@ -222,9 +223,6 @@ class UserDecisionResponse(Payload):
     """One of the options; any text where there were none."""
 
 
-_Count: TypeAlias = Annotated[int, Field(ge=0)]
-
-
 class TargetFailure(WireModel):
     """A target without a result."""
 
@@ -244,16 +242,16 @@ class JobStatusUpdate(Payload):
     """What happened."""
     target: str | None = None
     """The target concerned."""
-    targets_completed: _Count | None = None
-    targets_total: _Count | None = None
+    targets_completed: NonNegative | None = None
+    targets_total: NonNegative | None = None
     """Targets known so far; each wave may add some."""
     targets_failed: list[TargetFailure] | None = None
     step: str | None = None
     """The step that ended last."""
-    steps_completed: _Count | None = None
-    steps_total: _Count | None = None
+    steps_completed: NonNegative | None = None
+    steps_total: NonNegative | None = None
     """Steps of the current plan; a recovery may add some."""
-    iteration: _Count | None = None
+    iteration: NonNegative | None = None
     """Number of the package concerned."""
     package_id: str | None = None
     """The package concerned."""

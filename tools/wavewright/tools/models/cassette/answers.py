@@ -20,6 +20,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.usage import RequestUsage
 
 from wavewright.config.redaction import Redactor
+from wavewright.config.value_types import Texts
 from wavewright.planner import Json, JsonObject
 from wavewright.tools.models.cassette.requests import (
     as_json,
@@ -27,7 +28,7 @@ from wavewright.tools.models.cassette.requests import (
     without_volatile_fields,
 )
 
-_Text: TypeAlias = str | Annotated[tuple[str, ...], Field(strict=False)]
+_Text: TypeAlias = str | Texts
 """A text of several lines is a list of lines."""
 _Style: TypeAlias = Literal["compact", "spaced", "indented by 1", "indented by 2", "indented by 4"]
 _STYLES: Mapping[_Style, tuple[int | None, tuple[str, str]]] = {
