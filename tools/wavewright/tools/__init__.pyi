@@ -30,6 +30,7 @@ from .functions.tool import (
     Runtime as Runtime,
     Tool as Tool,
     ToolCall as ToolCall,
+    Tools as Tools,
     ignore_emission as ignore_emission,
 )
 from .functions.user_tools import (

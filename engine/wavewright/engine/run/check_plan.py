@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from wavewright.config import Source
@@ -34,7 +34,7 @@ from wavewright.planner.checks.feasibility import check_readiness
 from wavewright.planner.diagnostics.diagnostic import counted, error_diagnostics, make_diagnostic
 from wavewright.planner.language.signatures import ASK_PERSON, asks_approval
 from wavewright.planner.ports.budgets import Allowance
-from wavewright.tools import Tool
+from wavewright.tools import Tool, Tools
 
 
 async def check_plan(
@@ -80,7 +80,7 @@ async def recheck_plan(context: PlannedContext, means: Means, people: People) ->
     return context
 
 
-def _removed_tools(context: PlannedContext, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+def _removed_tools(context: PlannedContext, tools: Tools) -> dict[str, Tool]:
     """Return what stands for tools that are installed no more and that no step has yet to call: a
     finished step is finished, whatever the code is now (docs/explanation/semantics.md).
     """

@@ -36,7 +36,7 @@ from wavewright.planner import (
 from wavewright.planner.types import Schedule, read_run_id
 from wavewright.reviewer import Package, ReviewResult
 from wavewright.reviewer.recovery.feedback import with_feedback_input
-from wavewright.tools import Tool
+from wavewright.tools import Tool, Tools
 
 if TYPE_CHECKING:
     from wavewright.planner.checks.permits import Permits
@@ -162,7 +162,7 @@ class RunContext:
 
     request: RunRequest
     goal: Goal
-    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    tools: Tools = field(default_factory=dict[str, Tool])
     state: RunState = RunState()
     """The fold of the run's events so far."""
     donor: RunState | None = None

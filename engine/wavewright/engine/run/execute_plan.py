@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from wavewright.executor.run.ports import DrainSignal
 from wavewright.executor.run.rules import ReuseSource, RunSoFar
 from wavewright.reviewer import make_verifier
 from wavewright.reviewer.review.results import run_instant
-from wavewright.tools import Tool
+from wavewright.tools import Tools
 
 if TYPE_CHECKING:
     from wavewright.reviewer.gates.judge import GateJudge
@@ -148,7 +148,7 @@ def _donor(context: PlannedContext) -> ReuseSource | None:
     return ReuseSource(tuple(chain), frozenset(retry.anew), frozenset(retry.again), tuple(others))
 
 
-def changed_tools(state: RunState, tools: Mapping[str, Tool]) -> frozenset[str]:
+def changed_tools(state: RunState, tools: Tools) -> frozenset[str]:
     """Return the tools whose code or contract is not what a run was made with."""
     if state.started is None:
         return frozenset()

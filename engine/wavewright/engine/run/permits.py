@@ -9,7 +9,6 @@ then; what a person has agreed to is added.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from wavewright.executor import Noted, RunState
     from wavewright.planner import ToolSignatures
     from wavewright.planner.checks.permits import Permits
-    from wavewright.tools import Tool
+    from wavewright.tools import Tools
 
 PERMITS: Final = "permits"
 """Topic of the note of what a run is permitted to do."""
@@ -150,7 +149,7 @@ def with_permits_for(context: RunContext, plan: Plan, settings: Settings) -> Run
     return replace(context, permits=extended_permits(context.permits, needed))
 
 
-def permitted_tools(context: RunContext) -> Mapping[str, Tool]:
+def permitted_tools(context: RunContext) -> Tools:
     """Return the tools of a run; where it has permits, they refuse a call which is not permitted,
     and any after the most calls.
     """

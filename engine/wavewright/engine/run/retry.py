@@ -35,7 +35,7 @@ from wavewright.planner import (
 )
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.types import properties_of
-from wavewright.tools import Tool
+from wavewright.tools import Tools
 
 
 class RetryRefused(WavewrightError):
@@ -161,7 +161,7 @@ class RetriedStep:
 def retry_outlook(
     request: RetryRequest,
     donors: Sequence[RunState],
-    tools: Mapping[str, Tool],
+    tools: Tools,
     *,
     others: Sequence[RunState] = (),
 ) -> tuple[RetriedStep, ...]:
@@ -215,7 +215,7 @@ class _Outlook:
     runs: Sequence[RunSoFar]
     family: Sequence[RunSoFar]
     """The other retries of the first of them, and these."""
-    tools: Mapping[str, Tool]
+    tools: Tools
     anew: frozenset[StepId]
     again: frozenset[StepId]
 

@@ -24,7 +24,6 @@ from collections.abc import (
     Callable,
     Collection,
     Iterable,
-    Mapping,
 )
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
@@ -51,7 +50,7 @@ from wavewright.executor.run.emissions import CURRENT_CAPTURE, MAX_LOGGED_CHARS,
 from wavewright.executor.run.exceptions import describe_failure
 from wavewright.executor.run.failures import AttemptFailure, ReportedFailure, timeout_failure
 from wavewright.planner import Goal, Json, RunId
-from wavewright.tools import Tool, ToolCall
+from wavewright.tools import Tool, ToolCall, Tools
 from wavewright.tools.functions.tool import Emission, can_be_called_elsewhere
 
 
@@ -113,7 +112,7 @@ _OUTPUT_SECONDS: Final = 0.1
 _MAX_RUNS: Final = 64
 """Runs whose tools are kept."""
 
-ToolsFor: TypeAlias = Callable[[RunId, Goal], Mapping[str, Tool]]
+ToolsFor: TypeAlias = Callable[[RunId, Goal], Tools]
 """Returns the tools of a run, made with what its goal says of them."""
 
 
@@ -133,7 +132,7 @@ class ToolHost:
     loop: asyncio.AbstractEventLoop
     """The event loop in which tools run, in another thread."""
     redactor: Redactor
-    _tools: dict[RunId, Mapping[str, Tool]] = field(default_factory=dict[RunId, Mapping[str, Tool]])
+    _tools: dict[RunId, Tools] = field(default_factory=dict[RunId, Tools])
 
     async def messages(self, request: bytes) -> AsyncGenerator[bytes]:
         """Make a call of `RemoteCall.to_bytes`; yield its messages, its answer last.

@@ -12,7 +12,7 @@ recorded of it).
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -37,7 +37,7 @@ from wavewright.planner import Json, Limits, Plan, PlanGraph, RunId, StepId
 from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.plans.graph import superseded_before
 from wavewright.planner.types import Schedule
-from wavewright.tools import Tool
+from wavewright.tools import Tools
 
 
 def no_gates(step_id: StepId, output: Json, view: GateView) -> tuple[GateRecord, ...]:
@@ -60,7 +60,7 @@ class Execution:
 
     plan: Plan
     """Checked and bound to its goal."""
-    tools: Mapping[str, Tool]
+    tools: Tools
     """By name; a step whose tool is missing fails."""
     run: RunId
     """The run that the events belong to."""

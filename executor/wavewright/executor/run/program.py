@@ -38,7 +38,7 @@ from wavewright.planner.plans.expressions import Renderer, compile_render
 from wavewright.planner.plans.let_and_stop import in_authors_words
 from wavewright.planner.plans.uses import step_reads
 from wavewright.planner.schemas.validation import Validator
-from wavewright.tools import Tool
+from wavewright.tools import Tool, Tools
 from wavewright.tools.functions.tool import FindCall, ToolFunction
 
 _UNKNOWN_TOOL_SECONDS = 1.0
@@ -126,7 +126,7 @@ class CompiledPlan:
     def __init__(
         self,
         plan: Plan,
-        tools: Mapping[str, Tool],
+        tools: Tools,
         *,
         limits: Limits,
         goal_tools: Iterable[AvailableTool] = (),

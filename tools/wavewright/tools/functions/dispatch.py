@@ -7,7 +7,7 @@ it is in `wavewright.planner.plans.dispatch`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -15,10 +15,10 @@ from wavewright.planner import Json, RunId, StepId, StepKey, ToolSignature, as_o
 from wavewright.planner.language.plan import DISPATCHED_CALL, dispatched_tools
 from wavewright.planner.plans.dispatch import with_dispatched
 from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.tool import FindCall, Tool, ToolCall
+from wavewright.tools.functions.tool import FindCall, Tool, ToolCall, Tools
 
 
-def dispatch_tools(names: Collection[str], tools: Mapping[str, Tool]) -> dict[str, Tool]:
+def dispatch_tools(names: Collection[str], tools: Tools) -> dict[str, Tool]:
     """Return those of the named unions whose tools are all there."""
     if not names:
         return {}
@@ -32,7 +32,7 @@ def dispatch_tools(names: Collection[str], tools: Mapping[str, Tool]) -> dict[st
     }
 
 
-def dispatch_tool(signature: ToolSignature, parts: Mapping[str, Tool]) -> Tool:
+def dispatch_tool(signature: ToolSignature, parts: Tools) -> Tool:
     """Return the tool that makes each call with one of its parts."""
     lookups = [part.is_under_way for part in parts.values() if part.is_under_way is not None]
     return Tool(
@@ -59,7 +59,7 @@ def part_call(call: ToolCall) -> ToolCall:
     )
 
 
-async def _call_part(parts: Mapping[str, Tool], call: ToolCall) -> Json:
+async def _call_part(parts: Tools, call: ToolCall) -> Json:
     chosen = part_call(call)
     tool = parts[chosen.tool]
     # The schema of the union leaves open what refers to itself; the tool's own does not.

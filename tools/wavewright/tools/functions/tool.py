@@ -222,10 +222,14 @@ class Tool:
     """For a tool whose calls others make: how many of them a run may have under way now, as others
     come and go.
     """
-    parts: Mapping[str, Tool] = field(default_factory=dict[str, "Tool"], compare=False)
+    parts: Tools = field(default_factory=dict[str, "Tool"], compare=False)
     """The tools that each call is one of, for a tool that stands for several."""
-    with_parts: Callable[[Mapping[str, Tool]], Tool] | None = field(default=None, compare=False)
+    with_parts: Callable[[Tools], Tool] | None = field(default=None, compare=False)
     """Returns a tool that stands for several with other tools in their places."""
+
+
+Tools: TypeAlias = Mapping[str, Tool]
+"""Tools by name."""
 
 
 class Agents(Protocol):

@@ -27,7 +27,7 @@ from wavewright.planner import (
 from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.signatures import AGENT, FEEDBACK_PARAM, is_open_to_agents
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
-from wavewright.tools.functions.tool import Tool, ToolCall
+from wavewright.tools.functions.tool import Tool, ToolCall, Tools
 from wavewright.tools.workers.agent_tools import AgentCalls, AgentConcurrency, AgentLimits
 from wavewright.tools.workers.named_agents import (
     AGENT_PROMPTS,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 def agent_tool(
     services: Services,
-    tools: Mapping[str, Tool],
+    tools: Tools,
     goal: Goal | None = None,
     *,
     agents: Mapping[str, NamedAgent] | None = None,
@@ -104,7 +104,7 @@ def agent_tool(
 
 def _unnamed_run(
     services: Services,
-    tools: Mapping[str, Tool],
+    tools: Tools,
     limits: AgentLimits,
     said: Mapping[str, AvailableTool],
     turns: AgentConcurrency,
@@ -176,7 +176,7 @@ def _given_schema(call: ToolCall) -> JsonSchema | None:
     return schema
 
 
-def _chosen_tools(call: ToolCall, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+def _chosen_tools(call: ToolCall, tools: Tools) -> Tools:
     """Return those of an agent's tools that a step names; all where it names none.
 
     Raises:
@@ -194,7 +194,7 @@ def _chosen_tools(call: ToolCall, tools: Mapping[str, Tool]) -> Mapping[str, Too
     return {str(name): tools[str(name)] for name in named}
 
 
-def _tool_versions(tools: Mapping[str, Tool], said: Mapping[str, AvailableTool]) -> Iterator[Json]:
+def _tool_versions(tools: Tools, said: Mapping[str, AvailableTool]) -> Iterator[Json]:
     """Yield what decides what the tools give: an answer made with others is no answer any more."""
     for name, tool in sorted(tools.items()):
         available = said.get(name)

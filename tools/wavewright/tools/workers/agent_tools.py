@@ -45,7 +45,7 @@ from wavewright.planner.ports.model_port import LoopTool, LoopToolError
 from wavewright.planner.ports.truncation import prompt_size, truncate
 from wavewright.planner.types import properties_of
 from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall
+from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall, Tools
 
 _HANDLE = re.compile(r"@(call_[0-9]+)((?:/[^/]*)*)")
 _HANDLE_PATTERN = r"^@call_[0-9]+(/.*)?$"
@@ -59,7 +59,7 @@ _MAX_FUNCTION_NAME = 64
 class AgentCalls:
     """Makes the calls of one agent and keeps what came of them."""
 
-    tools: Mapping[str, Tool]
+    tools: Tools
     """Those that the agent may call, and no other."""
     limits: AgentLimits
     goal_tools: Mapping[str, AvailableTool]

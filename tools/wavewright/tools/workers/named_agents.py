@@ -29,7 +29,7 @@ from wavewright.planner.ports.model_port import OnText
 from wavewright.prompts import PromptError
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.injected import MemoryRunData
-from wavewright.tools.functions.tool import Tool, ToolCall
+from wavewright.tools.functions.tool import Tool, ToolCall, Tools
 from wavewright.tools.workers.agent_tools import AgentCalls, AgentConcurrency, AgentLimits
 from wavewright.tools.workers.services import Services, declaration_version
 from wavewright.tools.workers.specs import (
@@ -132,7 +132,7 @@ class NamedAgent:
     """
 
     spec: AgentSpec
-    tools: Mapping[str, Tool]
+    tools: Tools
     services: Services
     concurrency: AgentConcurrency
     version: str

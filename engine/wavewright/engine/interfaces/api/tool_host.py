@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from wavewright.executor import ToolHost
 from wavewright.executor.run.emissions import capturing
 from wavewright.executor.store.leases import this_owner
 from wavewright.planner import Goal, RunId
-from wavewright.tools import Services, Tool
+from wavewright.tools import Services, Tools
 
 
 @contextlib.contextmanager
@@ -72,9 +72,7 @@ def opened_tools(
         )
 
 
-def _tools_of_run(
-    settings: Settings, services: Services, run: RunId, goal: Goal
-) -> Mapping[str, Tool]:
+def _tools_of_run(settings: Settings, services: Services, run: RunId, goal: Goal) -> Tools:
     """Return the tools of a run as its own process makes them, with what its goal says of them.
 
     Raises:

@@ -80,7 +80,7 @@ from wavewright.planner.plans.estimates import known_items
 from wavewright.planner.plans.uses import asks_each_item, condition_reads
 from wavewright.reviewer import make_verifier
 from wavewright.reviewer.review.results import plan_scope
-from wavewright.tools import Tool, ToolCall, ToolError
+from wavewright.tools import Tool, ToolCall, ToolError, Tools
 
 StubOutputs: TypeAlias = tuple[Json, ...]
 """Of one step: call after call of a `for_each` step takes the next, from the first again after the
@@ -175,7 +175,7 @@ class SimulatedPlan:
     draft: PlanDraft
     plan: Plan
     """Bound to the goal."""
-    tools: Mapping[str, Tool]
+    tools: Tools
     settings: Settings
     """Without a model."""
     now: dt.datetime

@@ -56,6 +56,7 @@ from wavewright.tools import (
     ToolCall,
     ToolDefinitionError,
     ToolError,
+    Tools,
     load_pack,
     load_user_tools,
     make_services,
@@ -247,7 +248,7 @@ def load_named_pack(name: str, settings: Settings) -> None:
     ToolSources({}, packs_of_project(settings), settings, make_services(settings)).pack_tools(name)
 
 
-def tools_with_redacted_outputs(tools: Mapping[str, Tool], settings: Settings) -> Registry:
+def tools_with_redacted_outputs(tools: Tools, settings: Settings) -> Registry:
     """Return the tools with known secrets redacted from their outputs."""
     known = known_secrets(settings, os.environ)
     redactor = redactor_of(known)
@@ -344,12 +345,12 @@ def _named_tools(
     return Registry(tools.values())
 
 
-def with_tools_of(plan: Plan, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+def with_tools_of(plan: Plan, tools: Tools) -> Tools:
     """Return tools of a run with those that stand for several in its plan."""
     return {**tools, **_unions({step.tool for step in plan.steps}, tools)}
 
 
-def _unions(names: Collection[str], tools: Mapping[str, Tool]) -> dict[str, Tool]:
+def _unions(names: Collection[str], tools: Tools) -> dict[str, Tool]:
     """Return those of the named tools that stand for several."""
     if not any(dispatched_tools(name) for name in names):
         return {}
@@ -358,7 +359,7 @@ def _unions(names: Collection[str], tools: Mapping[str, Tool]) -> dict[str, Tool
     return dispatch_tools(names, tools)
 
 
-def _question_tool(sources: ToolSources, tools: Mapping[str, Tool]) -> Tool:
+def _question_tool(sources: ToolSources, tools: Tools) -> Tool:
     from wavewright.tools.workers.ask_model import model_questioner  # most runs ask no model so
     from wavewright.tools.workers.worker_tools import make_worker
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -32,7 +32,7 @@ from wavewright.engine.service.requested_jobs import job_of_run
 from wavewright.executor import RunState, fold
 from wavewright.planner import RunId
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.tools import Tool
+from wavewright.tools import Tools
 
 
 def resume_request(
@@ -123,7 +123,7 @@ def show_retry(request: RunRequest, *, as_outcome: bool, is_silent: bool) -> Non
     settings = project_settings()
     donors, others = anyio.run(_load_donors, request.retry.run, settings)
     plan = first_plan(donors)
-    tools: Mapping[str, Tool] = {} if plan is None else tools_of_plan(plan, settings)
+    tools: Tools = {} if plan is None else tools_of_plan(plan, settings)
     steps = retry_outlook(request.retry, donors, tools, others=others)
     lines = outlook_lines(request.retry.run, steps)
     if as_outcome:
