@@ -61,7 +61,11 @@ async def _cancel(stores: Stores, wanted: str, request: CancelRequest, reporter:
     run, job = await _find_run_to_cancel(stores, wanted)
     if job is None:
         async with _opened_to_cancel(stores, run, request):
-            await _end_run(stores, run, request)
+            state = fold(await stores.journal.load(run))
+            if state.finished is None or not state.has_ended:
+                await end_cancelled(stores.journal, run, request, time.time())
+            else:
+                _check_cancelled(run, state.finished.status)
         return run
     if not await _has_ended(stores, job, request, reporter):
         async with _opened_to_cancel(stores, run, request):
@@ -129,15 +133,6 @@ async def _opened_to_cancel(
         yield
     finally:
         await stores.journal.close_run(run)
-
-
-async def _end_run(stores: Stores, run: RunId, request: CancelRequest) -> None:
-    state = fold(await stores.journal.load(run))
-    if state.has_ended:
-        assert state.finished is not None
-        _check_cancelled(run, state.finished.status)
-    else:
-        await end_cancelled(stores.journal, run, request, time.time())
 
 
 async def _has_ended(

@@ -108,7 +108,9 @@ async def job_of_run(journal: Journal, jobs: JobStore, run: RunId) -> JobRow | N
         if row.run == run or row.job in asking:
             return row
     for row in rows:
-        if _may_have_targets(row.request) and run in target_runs(fold(await journal.load(row.run))):
+        job = row.request.get("job")
+        may_have_targets = not isinstance(job, dict) or "targets" in job
+        if may_have_targets and run in target_runs(fold(await journal.load(row.run))):
             return row
     return None
 
@@ -121,8 +123,3 @@ async def named_job(jobs: JobStore, prefix: str, states: Sequence[JobState] = ()
         return None
     named = [row for row in await jobs.list_jobs(states) if row.job.startswith(prefix)]
     return named[0] if len(named) == 1 else None
-
-
-def _may_have_targets(request: JsonObject) -> bool:
-    job = request.get("job")
-    return "targets" in job if isinstance(job, dict) else True

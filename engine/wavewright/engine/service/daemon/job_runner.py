@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 import anyio
 
@@ -209,47 +209,17 @@ def is_out_of_resources(fault: BaseException) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class PausedByDayBudget:
-    """A job continues on the next day, when there are tokens again."""
-
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
-class PausedForModel:
-    """A job waits until its model answers again."""
-
-    fault: str
-
-
-@dataclass(frozen=True, slots=True)
-class PausedBetweenCycles:
-    """A standing job waits for its next cycle."""
-
-    until: float
-
-
-Pause: TypeAlias = PausedByDayBudget | PausedForModel | PausedBetweenCycles
-"""Why a job that is queued again pauses; its sender is told."""
-
-
-@dataclass(frozen=True, slots=True)
 class JobRelease:
-    """How a job stands that is worked on no more, and why it pauses if it does."""
+    """How a job stands that is worked on no more."""
 
     change: JobChange
-    pause: Pause | None = None
+    pause: str = ""
+    """Why it pauses, which its sender is told; empty where it is queued for another reason."""
 
 
-def pause_text(pause: Pause) -> str:
-    """Return why a job pauses, in words."""
-    match pause:
-        case PausedByDayBudget(until):
-            return f"the day's budget is spent; the job continues at {format_instant(until)}"
-        case PausedForModel(fault):
-            return shorten_reason(f"it waits for its model: {fault}")
-        case PausedBetweenCycles(until):
-            return f"the next cycle starts at {format_instant(until)}"
+def budget_spent_until(day_ends: float) -> str:
+    """Return why a job pauses until there are tokens again."""
+    return f"the day's budget is spent; the job continues at {format_instant(day_ends)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,13 +315,11 @@ class JobRunner:
             # a call that always takes the daemon with it must not be tried for ever.
             await self._count_attempts(job, job.attempts - 1)
             with cancellation.scope():
-                result = await self._try_in_turn(job, suspect)
-                if result.is_guilty:
+                results.append(await self._try_in_turn(job, suspect))
+                if results[0].is_guilty:
                     # The daemon must outlive it, and not be asked to stop as the trial was.
                     await anyio.sleep(SURVIVED_SECONDS)
-                if not cancellation.is_draining:
-                    results.append(result)
-            if not results:
+            if not results or cancellation.is_draining or cancellation.is_cancelled:
                 return self._stopped(job)
             [result] = results
             if result.is_guilty:
@@ -486,14 +454,13 @@ class JobRunner:
 
     def _next_cycle(self, job: JobRow, starts_at: float) -> JobRelease:
         """Return the release of a standing job between two cycles."""
-        cycle = PausedBetweenCycles(starts_at)
+        cycle = f"the next cycle starts at {format_instant(starts_at)}"
         day_ends = self.daily_budget.paused_until
+        change = JobChange(job.job, "queued", reason=cycle, not_before=starts_at)
         # Where the day has no tokens left either, that is what the job waits for in the end.
-        pause: Pause = cycle
         if day_ends is not None and day_ends >= starts_at:
-            pause = PausedByDayBudget(day_ends)
-        change = JobChange(job.job, "queued", reason=pause_text(cycle), not_before=starts_at)
-        return JobRelease(change, pause)
+            return JobRelease(change, budget_spent_until(day_ends))
+        return JobRelease(change, cycle)
 
     async def _outcome(
         self,
@@ -548,16 +515,16 @@ class JobRunner:
         elif isinstance(event, StepFinished):
             self.checkpoints.note(outbox.progress(name))
 
-    def _reports_on_release(self, pause: Pause | None, job: JobRow) -> Sequence[OutgoingMessage]:
+    def _reports_on_release(self, pause: str, job: JobRow) -> Sequence[OutgoingMessage]:
         """Return the messages about a job that is released: that it is paused, or that it has
         failed.
         """
         if job.state in FINAL_STATES:
             return self.reporter.state_reports(job)
-        if job.state != "queued" or pause is None:
+        if job.state != "queued" or not pause:
             return ()
         at = job.state_since
-        return (self.reporter.status(job, "JOB_PAUSED", at, repr(at), reason=pause_text(pause)),)
+        return (self.reporter.status(job, "JOB_PAUSED", at, repr(at), reason=pause),)
 
     def _stopped(self, job: JobRow, runs: Collection[RunId] = ()) -> JobRelease:
         """Return the release of a job that was stopped from outside, by a spent budget, or because
@@ -565,17 +532,16 @@ class JobRunner:
         """
         day_ends = self.daily_budget.paused_until
         if day_ends is not None:
-            spent = PausedByDayBudget(day_ends)
+            spent = budget_spent_until(day_ends)
             # Without an instant: who raises the budget does not wait for midnight. No daemon begins
             # a job while the day's budget is spent.
-            change = JobChange(job.job, "queued", reason=pause_text(spent))
+            change = JobChange(job.job, "queued", reason=spent)
             return JobRelease(change, spent)
         opened = self.model_circuit.circuit_that_stopped(runs)
         if opened is not None:
-            pause = PausedForModel(opened.reason)
-            reason = pause_text(pause)
+            reason = shorten_reason(f"it waits for its model: {opened.reason}")
             change = JobChange(job.job, "queued", reason=reason, not_before=opened.until)
-            return JobRelease(change, pause)
+            return JobRelease(change, reason)
         return JobRelease(JobChange(job.job, "queued", reason=STOPPED))
 
     def _retry(self, job: JobRow, fault: Exception) -> JobRelease:

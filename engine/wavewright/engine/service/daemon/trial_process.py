@@ -27,7 +27,6 @@ import anyio
 import anyio.to_thread
 
 from wavewright.config import Settings, load_settings
-from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.ports import (
     Attempt,
     Means,
@@ -40,7 +39,7 @@ from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.services import open_services
 from wavewright.engine.service.daemon.job_runner import job_feedback, target_validation
 from wavewright.engine.service.daemon.trials import BEAT_SECONDS
-from wavewright.engine.service.job_store.records import JobId, JobRow
+from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages.contract import with_contract_defaults
 from wavewright.engine.service.requested_jobs import run_of_request
@@ -92,12 +91,9 @@ async def _try_call(
             targets=TargetPorts(validation=target_validation(job, settings.daemon)),
             publish=withhold_package,
         )
-        await run_job(_request(job, settings), ports)
+        feedback = job_feedback(job, settings.daemon)
+        await run_job(run_of_request(job, settings, feedback), ports)
         tasks.cancel_scope.cancel()
-
-
-def _request(job: JobRow, settings: Settings) -> RunRequest:
-    return run_of_request(job, settings, job_feedback(job, settings.daemon))
 
 
 async def _beat(reports: ReportChannel) -> None:

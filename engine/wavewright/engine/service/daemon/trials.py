@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias, cast
+from typing import IO, Final, Literal, TypeAlias, cast
 
 import anyio
 import anyio.to_thread
@@ -164,7 +164,7 @@ async def try_call(
         return await _result(process, reader, suspect, settings.daemon.stall_limit, on_call)
     finally:
         os.close(reader)
-        _close(process)
+        cast("IO[bytes]", process.stdin).close()
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         with anyio.CancelScope(shield=True):
@@ -178,6 +178,7 @@ def _start(
     return subprocess.Popen(  # noqa: S603 - this program, with ids of its own
         [sys.executable, "-m", TRIAL_MODULE, *arguments],
         cwd=settings.root,
+        bufsize=0,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -206,7 +207,9 @@ async def _result(
             if reports.call and not is_called:
                 is_called = True
                 await on_call()
-                _let_call(process)
+                with suppress(BrokenPipeError):
+                    # That it may make the call.
+                    cast("IO[bytes]", process.stdin).write(b"\n")
             if reports.outcome is not None:
                 return reports.result(suspect, reports.outcome)
             continue
@@ -215,20 +218,6 @@ async def _result(
             code = await anyio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
             return replace(reports.result(suspect, "died"), exit_code=code)
         return replace(reports.result(suspect, "stalled"), seconds=stall_limit)
-
-
-def _let_call(process: subprocess.Popen[bytes]) -> None:
-    """Let the process make its call."""
-    assert process.stdin is not None
-    with suppress(BrokenPipeError):
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-
-
-def _close(process: subprocess.Popen[bytes]) -> None:
-    assert process.stdin is not None
-    with suppress(BrokenPipeError):
-        process.stdin.close()
 
 
 @dataclass(slots=True)

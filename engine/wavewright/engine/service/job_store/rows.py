@@ -113,16 +113,6 @@ def _read_verdict(value: dict[str, Any]) -> VerdictGiven:
     return VerdictGiven(**value)
 
 
-def _feedback_text(verdicts: Sequence[VerdictGiven]) -> str:
-    """Return a job's verdicts as a text."""
-    return to_json_text([_verdict_json(verdict) for verdict in verdicts], place="a verdict")
-
-
-def _read_feedback(text: str) -> tuple[VerdictGiven, ...]:
-    """Return the verdicts in a text."""
-    return tuple(_read_verdict(value) for value in json.loads(text))
-
-
 def sent_text(packages: Sequence[SentPackage]) -> str:
     """Return the packages that await their verdicts, as a text."""
     return to_json_text(
@@ -209,7 +199,7 @@ def read_job(row: Sequence[Any]) -> JobRow:
     known: dict[str, Any] = dict(zip(_ALL_FIELDS, row[:-1], strict=True))
     known |= {
         "request": json.loads(known["request"]),
-        "feedback": _read_feedback(known["feedback"]),
+        "feedback": tuple(map(_read_verdict, json.loads(known["feedback"]))),
         "sent": read_sent(known["sent"]),
     }
     return JobRow(**known)
@@ -217,7 +207,8 @@ def read_job(row: Sequence[Any]) -> JobRow:
 
 def mutable_columns(job: JobRow) -> tuple[object, ...]:
     """Return the columns of a job that can change, from its state to its queue rank."""
-    texts = {"feedback": _feedback_text(job.feedback), "sent": sent_text(job.sent)}
+    feedback = to_json_text([*map(_verdict_json, job.feedback)], place="a verdict")
+    texts = {"feedback": feedback, "sent": sent_text(job.sent)}
     return _values(job, ("state", *_MUTABLE_FIELDS, *_QUEUE_FIELDS), **texts)
 
 

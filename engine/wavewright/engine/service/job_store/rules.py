@@ -162,11 +162,14 @@ def _receipt_for_job(view: ReceptionView) -> Receipt:
 
 
 def _receipt_for_verdict(verdict: VerdictGiven, view: ReceptionView) -> Receipt:
-    if any(_is_same_package(verdict, earlier) for earlier in _known_verdicts(view)):
+    job = view.job
+    heard = () if job is None else job.feedback
+    # A verdict on a package that does not exist must not block the valid one, which may come later.
+    known = {(earlier.iteration, earlier.package) for earlier in (*heard, *view.kept)}
+    if (verdict.iteration, verdict.package) in known:
         return Receipt(
             "ack_duplicate", "duplicate", "this package has its verdict, and the first one stands"
         )
-    job = view.job
     if job is None:
         return Receipt("defer", "unknown_correlation", "no such job is known here yet")
     if job.state in FINAL_STATES:
@@ -192,16 +195,6 @@ def _receipt_for_verdict(verdict: VerdictGiven, view: ReceptionView) -> Receipt:
             "dead_letter", "unknown_correlation", "that is not the package that this job has sent"
         )
     return Receipt("accept")
-
-
-def _known_verdicts(view: ReceptionView) -> tuple[VerdictGiven, ...]:
-    heard = view.job.feedback if view.job is not None else ()
-    return (*heard, *view.kept)
-
-
-def _is_same_package(verdict: VerdictGiven, earlier: VerdictGiven) -> bool:
-    # A verdict on a package that does not exist must not block the valid one, which may come later.
-    return (verdict.iteration, verdict.package) == (earlier.iteration, earlier.package)
 
 
 _SECONDS_PER_WEIGHT: Final = 1.0
@@ -335,6 +328,7 @@ def change_job(job: JobRow, change: JobChange, now: float) -> JobRow:
             hint="send the work again as a new job",
         )
     is_same = job.state == change.state
+    attempts, failures = _counts_after(job, change)
     job = replace(
         job,
         state=change.state,
@@ -343,38 +337,28 @@ def change_job(job: JobRow, change: JobChange, now: float) -> JobRow:
         package=job.package if change.package is None else change.package,
         sent=(*job.sent, *(package for package in change.sent if package not in job.sent)),
         not_before=change.not_before if change.state == "queued" else None,
-        attempts=_attempts_after(job, change),
-        failures=_failures_after(job, change),
+        attempts=attempts,
+        failures=failures,
         state_since=job.state_since if is_same else now,
         finished=now if change.state in FINAL_STATES else None,
     )
     return _enqueue(job, now, not_before=job.not_before) if change.state == "queued" else job
 
 
-def _attempts_after(job: JobRow, change: JobChange) -> int:
+def _counts_after(job: JobRow, change: JobChange) -> tuple[int, int]:
+    """Return the attempts that ended with their process, this one included, and those that failed."""
     match change.state:
         case "running" if change.has_advanced:
-            return min(job.attempts, 1)
+            return min(job.attempts, 1), 0
         case "running" if change.attempts is not None:
-            return change.attempts
+            return change.attempts, job.failures
         case "running" | "dead":
-            return job.attempts
+            return job.attempts, job.failures
         case "queued":
-            return max(0, job.attempts - 1)
+            # This one did not end with its process.
+            return max(0, job.attempts - 1), job.failures + int(change.is_failed_attempt)
         case _:
-            return 0
-
-
-def _failures_after(job: JobRow, change: JobChange) -> int:
-    match change.state:
-        case "running" if change.has_advanced:
-            return 0
-        case "running" | "dead":
-            return job.failures
-        case "queued":
-            return job.failures + int(change.is_failed_attempt)
-        case _:
-            return 0
+            return 0, 0
 
 
 def revive_job(job: JobRow, now: float) -> JobRow:
