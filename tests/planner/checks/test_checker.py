@@ -657,6 +657,21 @@ def test_lint_is_silent_about(plan: Plan) -> None:
             [("W807", "/steps/1/params/text")],
             id="a reference in braces of another language",
         ),
+        pytest.param(
+            plan_of(A_PRICE, note(text="of {steps.a.rows[0]}")),
+            [("W807", "/steps/1/params/text")],
+            id="a reference in the braces of a format",
+        ),
+        pytest.param(
+            plan_of(A_PRICE, note(text="$5 of $steps.a.rows")),
+            [("W807", "/steps/1/params/text")],
+            id="a reference behind a dollar",
+        ),
+        pytest.param(
+            plan_of(A_PRICE, note(text="{item} for $5, {steps: 2}, $steps and ${steps.a.rows}")),
+            [],
+            id="braces and dollars that are no reference",
+        ),
     ],
 )
 def test_lint_sees(plan: Plan, expected: list[tuple[str, str]]) -> None:

@@ -407,13 +407,13 @@ def _batch_warning(calls: list[_CallArguments], name: str) -> Diagnostic:
 def _template_references(subject: CheckContext) -> Iterator[Diagnostic]:
     for number, step in enumerate(subject.plan.steps):
         for pointer, text in iterate_strings(step.params, f"/steps/{number}/params"):
-            reference = TEMPLATE_REFERENCE.search(text) if "{{" in text else None
+            reference = TEMPLATE_REFERENCE.search(text)
             if reference is not None:
                 yield make_diagnostic(
                     "W807",
                     pointer,
                     f"{reference[0]!r} is not replaced: it reaches the tool as it stands",
-                    f"did you mean ${{{reference[1]}}}?",
+                    f"did you mean ${{{reference[reference.lastindex or 0]}}}?",
                 )
 
 

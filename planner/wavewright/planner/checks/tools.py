@@ -661,10 +661,14 @@ def _argument_diagnostic(
     )
 
 
-TEMPLATE_REFERENCE: Final = re.compile(r"\{\{-?\s*((?:steps|inputs|item)\b[\w.\[\]\"']*)[^{}]*\}\}")
-"""A reference as template languages write it, with or without a filter."""
-_BARE_REFERENCE: Final = re.compile(r"\$?\(?((?:steps|inputs)\.\w[\w.\[\]\"']*|item\b[\w.]*)\)?")
-"""A text that is the name of a value, as it is or as shells write it."""
+TEMPLATE_REFERENCE: Final = re.compile(
+    r"\{\{-?\s*((?:steps|inputs|item)\b[\w.\[\]\"']*)[^{}]*\}\}"
+    r"|(?<![${])\{((?:steps|inputs)\.[\w.\[\]\"']+)\}"
+    r"|(?<!\w)\$((?:steps|inputs)\.\w[\w.\[\]\"']*\b)"
+)
+"""A reference as template languages, with or without a filter, formats and shells write it."""
+_BARE_REFERENCE: Final = re.compile(r"(?:\$\()?((?:steps|inputs)\.\w[\w.\[\]\"']*|item\b[\w.]*)\)?")
+"""A text that is the name of a value."""
 
 
 def _reference_meant(written: Json) -> str | None:
@@ -672,7 +676,7 @@ def _reference_meant(written: Json) -> str | None:
     if not isinstance(written, str):
         return None
     found = TEMPLATE_REFERENCE.search(written) or _BARE_REFERENCE.fullmatch(written.strip())
-    return None if found is None else f"${{{found[1]}}}"
+    return None if found is None else f"${{{next(filter(None, found.groups()))}}}"
 
 
 def _blank_value(schema: InputSchema, name: str) -> Json:
