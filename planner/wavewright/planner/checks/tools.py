@@ -23,7 +23,6 @@ from wavewright.planner.cel.embedded import split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext, value_of_item
 from wavewright.planner.checks.fits import fit_of_known
-from wavewright.planner.checks.types import Fit
 from wavewright.planner.diagnostics.diagnostic import (
     Addition,
     Diagnostic,
@@ -92,10 +91,6 @@ class StepTypes(NamedTuple):
     def incompatibility(self, source: JsonSchema, target: JsonSchema) -> str | None:
         """Return why no value of `source` can be given where `target` is wanted."""
         return self.subject.types.incompatibility(source, target)
-
-    def fit_of_known(self, text: str, target: JsonSchema) -> Fit | None:
-        """Return how the values of a text fit that are known before the run."""
-        return fit_of_known(self.subject.plan, self.step, text, target)
 
 
 class InputSchema:
@@ -197,15 +192,15 @@ class InputSchema:
         target = self._with_definitions(schema)
         # What is known before the run is judged by itself: of the items of an input their common
         # type says less.
-        known = types.fit_of_known(text, target)
+        known = fit_of_known(types.subject.plan, types.step, text, target)
         if known is not None and known.level == "always":
             return
         reason = types.incompatibility(source, target)
+        if reason is None and known is not None and known.level == "never":
+            reason = known.reason
         if reason is not None:
             hint = _conversion(source, schema, uses[0])
             yield SchemaViolation(pointer, REFERENCE_KEYWORD, reason, hint=hint)
-        elif known is not None and known.level == "never":
-            yield SchemaViolation(pointer, REFERENCE_KEYWORD, known.reason)
 
     def _wants_date(self, schema: JsonSchema) -> bool:
         view = view_schema(ScopedSchema(schema, self.schema))

@@ -695,8 +695,7 @@ class PlanTypes:
         listed = self.result(uses[0], step)
         if listed is None:
             return None
-        element = element_schema(view_of(listed))
-        return {} if element is None else self_contained_schema(element)
+        return self_contained_schema(element_schema(view_of(listed)) or OPEN)
 
     def _compile(self, expression: str, scope: bytes, extra: dict[str, JsonSchema]) -> TypingResult:
         try:

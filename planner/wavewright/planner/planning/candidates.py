@@ -226,9 +226,8 @@ class PlanValidator:
             return Candidate(plan, diagnostics, document)
         # Everything after this reads the plan as it runs, with the names of its `let`, its `stop`
         # and its sub-plans put in, so that is its document, too.
-        text = _plan_as_text(expanded.plan, "<the plan as it runs>")
-        assert text.plan is not None, text.diagnostics
-        return Candidate(text.plan, diagnostics, text.document)
+        plan, document = _as_document(expanded.plan, "<the plan as it runs>")
+        return Candidate(plan, diagnostics, document)
 
     def _without_absent_arguments(self, text: PlanText) -> PlanText:
         """Return a plan without the nulls that stand for absent arguments, as its own document."""
@@ -237,8 +236,9 @@ class PlanValidator:
         steps = tuple(without_absent_arguments(step, self.tools) for step in text.plan.steps)
         if steps == text.plan.steps:
             return text
-        written = _plan_as_text(text.plan.model_copy(update={"steps": steps}), text.source.name)
-        return replace(written, repairs=text.repairs)
+        changed = text.plan.model_copy(update={"steps": steps})
+        plan, document = _as_document(changed, text.source.name)
+        return replace(text, plan=plan, document=document, source=document.source)
 
     def validate(
         self, plan: Plan, document: Document | None = None, *, written_by_model: bool = False
@@ -257,9 +257,7 @@ class PlanValidator:
         if isinstance(built, NoMinimalPlan):
             self.last_diagnostics = built.diagnostics or self.last_diagnostics
             return FallbackFailure(built.reason)
-        text = _plan_as_text(built, name)
-        assert text.plan is not None, text.diagnostics
-        return self.validate(text.plan, text.document, written_by_model=True)
+        return self.validate(*_as_document(built, name), written_by_model=True)
 
     def _all_diagnostics(
         self, text: PlanText, document: Document
@@ -297,8 +295,7 @@ def _declared_inputs(name: str, goal: Goal) -> dict[str, JsonSchema] | None:
     declared = goal.sub_plan_inputs.get(name)
     if declared is None:
         return None
-    properties = properties_of(declared)
-    return {name: as_object(schema) for name, schema in properties.items()}
+    return {name: as_object(schema) for name, schema in properties_of(declared).items()}
 
 
 def _with_allowed_sub_plans(plan: Plan, goal: Goal) -> ExpandedPlan:
@@ -318,18 +315,18 @@ def _with_allowed_sub_plans(plan: Plan, goal: Goal) -> ExpandedPlan:
                 hint=hint or list_names(goal.sub_plans, what="sub-plans"),
             )
             raise DocumentError(Source(name, ""), (fault,))
-        text = _plan_as_text(allowed, name)
-        assert text.plan is not None, text.diagnostics
-        assert text.document is not None
-        return SubPlan(text.plan, text.document, "", folder, _declared_inputs(name, goal))
+        return SubPlan(*_as_document(allowed, name), "", folder, _declared_inputs(name, goal))
 
     return expand_plan(plan, Path(), read)
 
 
-def _plan_as_text(plan: Plan, name: str) -> PlanText:
-    """Return a plan made by code as a document with a name, so that diagnostics have positions."""
+def _as_document(plan: Plan, name: str) -> tuple[Plan, Document]:
+    """Return a plan made by code, and as a document with a name, so that diagnostics have positions."""
     value = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    return read_plan(json.dumps(value, ensure_ascii=False, indent=2), name)
+    text = read_plan(json.dumps(value, ensure_ascii=False, indent=2), name)
+    assert text.plan is not None, text.diagnostics
+    assert text.document is not None
+    return text.plan, text.document
 
 
 def error_summary(diagnostics: Iterable[Diagnostic]) -> str:
@@ -340,8 +337,7 @@ def error_summary(diagnostics: Iterable[Diagnostic]) -> str:
         for code, count in codes.most_common(_MAX_CODES)
     ]
     more = ["…"] if len(codes) > _MAX_CODES else []
-    total = codes.total()
-    return f"{counted(total, 'fault')}: {', '.join(shown + more)}"
+    return f"{counted(codes.total(), 'fault')}: {', '.join(shown + more)}"
 
 
 _TRUNCATED_DIAGNOSTIC = Diagnostic(

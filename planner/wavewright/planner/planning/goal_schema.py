@@ -31,7 +31,7 @@ from wavewright.planner.plans.binding import terminal_params
 from wavewright.planner.plans.sub_plan_call import input_types
 from wavewright.planner.schemas.validation import schema_definitions
 from wavewright.planner.schemas.views import (
-    ANYTHING,
+    OPEN,
     SchemaView,
     allowed_values,
     element_schema,
@@ -149,11 +149,10 @@ def goal_patch_schema(
     patch: JsonObject = {"ops": {**ops, "items": {"anyOf": kinds}, "minItems": 1}}
     others = {name: part for name, part in fields.items() if name not in {"ops", "cannot_plan"}}
     others["reason"] = _filled(fields["reason"])
-    reason: JsonObject = {"cannot_plan": _filled(fields["cannot_plan"])}
     return {
         "anyOf": [
             closed_object({**patch, **others}, ["ops", "reason"]),
-            closed_object(reason, ["cannot_plan"]),
+            closed_object({"cannot_plan": _filled(fields["cannot_plan"])}, ["cannot_plan"]),
         ]
     }
 
@@ -244,8 +243,7 @@ def _arguments(tool: ToolSignature, hidden: Mapping[str, Json]) -> JsonSchema:
     properties: JsonObject = {}
     for name, part in properties_of(schema).items():
         if name not in hidden:
-            wanted = part if isinstance(part, dict) else {}
-            view = view_of({**schema_definitions(schema), **wanted})
+            view = view_of({**schema_definitions(schema), **as_object(part)})
             properties[name] = _value(view, MAX_DEPTH)
     rest = schema.get("additionalProperties")
     is_open = rest is None and not properties_of(schema)
@@ -288,10 +286,8 @@ def _literal(view: SchemaView, depth: int, *, may_refer: bool) -> JsonSchema:
         case "string" | "boolean" | "integer" | "number":
             return {"type": view.kind, **bounds}
         case "array":
-            place = element_schema(view)
-            items = (
-                {} if place is None else _value(view_schema(place), depth - 1, may_refer=may_refer)
-            )
+            element = view_schema(element_schema(view) or OPEN)
+            items = _value(element, depth - 1, may_refer=may_refer)
             return {"type": "array", **({"items": items} if items else {}), **bounds}
         case "object":
             return _object(view, depth, may_refer=may_refer)
@@ -305,8 +301,7 @@ def _object(view: SchemaView, depth: int, *, may_refer: bool) -> JsonSchema:
         for name, part in field_schemas(view).items()
     }
     rest = view.schema.get("additionalProperties")
-    is_map = not properties and isinstance(rest, dict)
-    if is_map:
+    if not properties and isinstance(rest, dict):
         values = _value(view_schema(subschema(rest, view.root)), depth - 1, may_refer=may_refer)
         return {"type": "object", "additionalProperties": values or True}
     if not properties or depth == 0:
@@ -407,8 +402,7 @@ def without_absent_members(value: Json, schema: JsonSchema) -> Json:
 
 def _without_absent(value: Json, view: SchemaView) -> Json:
     if isinstance(value, list):
-        place = element_schema(view)
-        items = ANYTHING if place is None else view_schema(place)
+        items = view_schema(element_schema(view) or OPEN)
         return [_without_absent(item, items) for item in value]
     if not isinstance(value, dict):
         return value
@@ -420,8 +414,7 @@ def _without_absent(value: Json, view: SchemaView) -> Json:
     [owner] = objects
     kept: JsonObject = {}
     for name, member in value.items():
-        place = field_schema(owner, name)
-        part = ANYTHING if place is None else view_schema(place)
+        part = view_schema(field_schema(owner, name) or OPEN)
         if member is not None or part.nullable or name in required_fields(owner):
             kept[name] = _without_absent(member, part)
     return kept
@@ -430,8 +423,8 @@ def _without_absent(value: Json, view: SchemaView) -> Json:
 def _may_be_of(value: JsonObject, owner: SchemaView) -> bool:
     """Whether an object has the names and the constants of one of several types."""
     for name, member in value.items():
-        place = field_schema(owner, name)
-        constants = None if place is None else allowed_values(view_schema(place).schema)
+        part = view_schema(field_schema(owner, name) or OPEN)
+        constants = allowed_values(part.schema)
         # Null may stand for a member that is absent.
         if member is not None and constants is not None and member not in constants:
             return False

@@ -244,8 +244,7 @@ class GuidedPlan:
 
     def _fitting_references(self, owner: SchemaView, name: str) -> list[Json]:
         """Return the references whose type fits a field of an object."""
-        place = field_schema(owner, name)
-        wanted = {} if place is None else self_contained_schema(place)
+        wanted = self_contained_schema(field_schema(owner, name) or OPEN)
         fitting = (
             reference.text
             for reference in self._references
@@ -672,8 +671,7 @@ def _may_read_item(slot: _Parameter) -> bool:
 
 
 def _any_of(values: list[JsonSchema]) -> JsonSchema:
-    branches: list[Json] = [*values]
-    return values[0] if len(values) == 1 else {"anyOf": branches}
+    return values[0] if len(values) == 1 else {"anyOf": [*values]}
 
 
 def _fields_of(path: str, schema: JsonSchema, depth: int) -> list[Reference]:
@@ -692,8 +690,7 @@ def _fields_of(path: str, schema: JsonSchema, depth: int) -> list[Reference]:
 
 def _item_of(reference: Reference) -> JsonSchema:
     """Return what an item of a list is."""
-    place = element_schema(view_of(reference.schema))
-    return {} if place is None else self_contained_schema(place)
+    return self_contained_schema(element_schema(view_of(reference.schema)) or OPEN)
 
 
 def _values_of(slot: _Parameter) -> list[JsonSchema]:

@@ -54,16 +54,14 @@ def read_refusal(source: Source) -> CannotPlan | UserQuestion | None:
     """
     try:
         answer = parse_answer(source, MODEL_LIMITS.max_depth)
-        unwrapped_values = [
-            unwrap(find.node, source, MODEL_LIMITS.max_depth) for find in answer.matches
-        ]
+        values = [unwrap(find.node, source, MODEL_LIMITS.max_depth) for find in answer.matches]
     except DocumentError:
         return None
-    for unwrapped in unwrapped_values:
-        key = None if unwrapped is None else refusal_field(unwrapped.node)
-        if unwrapped is None or key is None:
+    for node in [value.node for value in values if value is not None]:
+        key = refusal_field(node)
+        if key is None:
             continue
-        answer_fields = as_object(plain_value(unwrapped.node))
+        answer_fields = as_object(plain_value(node))
         said = answer_fields[key]
         if key == "ask":
             return _question(said)

@@ -34,6 +34,7 @@ from wavewright.planner.planning.tool_descriptions import (
     tool_entries,
     type_text,
 )
+from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.dispatch import undispatchable
 from wavewright.planner.plans.gate_questions import (
     QUESTION_FIELDS,
@@ -41,12 +42,13 @@ from wavewright.planner.plans.gate_questions import (
     gate_question,
 )
 from wavewright.planner.ports.truncation import truncate
-from wavewright.planner.schemas.validation import infer_schema, schema_definitions
+from wavewright.planner.schemas.validation import schema_definitions
 from wavewright.planner.types import (
     GateSeverity,
     JsonObject,
     JsonSchema,
     StepId,
+    as_object,
     properties_of,
 )
 from wavewright.prompts.templates import Prompts
@@ -461,17 +463,11 @@ def _input_types(goal: Goal) -> dict[str, str]:
     """Return the type of each input: as declared where the goal declares it, else as its value
     shows.
     """
-    known = properties_of(goal.inputs_schema)
-    texts: dict[str, str] = {}
-    for name, value in goal.inputs.items():
-        part = known.get(name)
-        schema = (
-            {**schema_definitions(goal.inputs_schema), **part}
-            if isinstance(part, dict) and part
-            else infer_schema(value)
-        )
-        texts[name] = type_text(schema, 400)
-    return texts
+    inputs = PlanTypes(bind_plan(Plan(steps=()), goal), goal, {}).inputs
+    return {
+        name: type_text({**schema_definitions(inputs), **as_object(part)}, 400)
+        for name, part in properties_of(inputs).items()
+    }
 
 
 def _input_values(name: str, goal: Goal, types: Mapping[str, str], room: int) -> JsonObject | None:

@@ -216,11 +216,8 @@ class StepBuilder:
         )
         if not is_free or not _only_reads(self._tools, step.tool):
             return
-        words = ""
-        if name in _TITLE_PARAMS:
-            words = self._goal.job
-        elif name in _TASK_PARAMS:
-            words = self._goal.text
+        title = self._goal.job if name in _TITLE_PARAMS else ""
+        words = self._goal.text if name in _TASK_PARAMS else title
         longest = schema.get("maxLength")
         if words:
             yield str(escape_references(words[: longest if isinstance(longest, int) else None]))

@@ -19,7 +19,14 @@ from wavewright.planner.language.plan import SUB_PLAN
 from wavewright.planner.language.signatures import ToolSignature, ToolSignatures
 from wavewright.planner.plans.binding import terminal_params
 from wavewright.planner.schemas.validation import COUNTED_NOUNS, look_up_reference
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
+from wavewright.planner.types import (
+    Json,
+    JsonObject,
+    JsonSchema,
+    as_list,
+    as_object,
+    properties_of,
+)
 from wavewright.prompts.values import one_line, prompt_json
 
 MAX_TYPE_TEXT_LENGTH = 1200
@@ -70,8 +77,7 @@ class _TypeTextRenderer:
         if choices is not None:
             return choices
         for keyword in ("anyOf", "oneOf"):
-            branches = schema.get(keyword)
-            if isinstance(branches, list) and branches:
+            if branches := as_list(schema.get(keyword)):
                 return _union(self.text(branch, depth, followed) for branch in branches)
         return self._plain(schema, depth, followed)
 
@@ -83,13 +89,10 @@ class _TypeTextRenderer:
         followed: frozenset[str] = frozenset(),
     ) -> list[str]:
         """Return each property of an object with its type."""
-        properties = schema.get("properties")
-        if not isinstance(properties, dict):
-            return []
         needed = as_list(schema.get("required"))
         lines = [
             f"{_key(name)}{'' if name in needed else '?'}: {self.text(part, depth - 1, followed)}"
-            for name, part in properties.items()
+            for name, part in properties_of(schema).items()
             if name not in hidden
         ]
         return lines if len(lines) <= _MAX_FIELDS else [*lines[:_MAX_FIELDS], "…"]
@@ -99,8 +102,7 @@ class _TypeTextRenderer:
         if isinstance(kind, list):
             return _union(self._plain({**schema, "type": one}, depth, followed) for one in kind)
         if kind == "array":
-            prefix = schema.get("prefixItems")
-            if isinstance(prefix, list) and prefix:
+            if prefix := as_list(schema.get("prefixItems")):
                 return "[" + ", ".join(self.text(item, depth, followed) for item in prefix) + "]"
             return f"[{self.text(schema.get('items', {}), depth, followed)}]"
         if kind == "object" or "properties" in schema:
@@ -123,8 +125,8 @@ def _choices(schema: JsonObject) -> str | None:
     """Return the values that a schema lists, where it does."""
     if "const" in schema:
         return _literal(schema["const"])
-    options = schema.get("enum")
-    if not isinstance(options, list) or not options:
+    options = as_list(schema.get("enum"))
+    if not options:
         return None
     shown = [_literal(option) for option in options[:_MAX_CHOICES]]
     return " | ".join([*shown, "…"] if len(options) > _MAX_CHOICES else shown)
@@ -176,7 +178,7 @@ class ToolEntry:
 
 def tool_line(
     signature: ToolSignature,
-    description: str,
+    description: str | None,
     *,
     hidden: Collection[str] = (),
     is_brief: bool = False,
@@ -185,17 +187,15 @@ def tool_line(
 
     Args:
         signature: The tool.
-        description: Its purpose, as the goal or else the tool says it.
+        description: Its purpose, as the goal says it; its own where that says nothing.
         hidden: Parameters that the planner must not set.
         is_brief: Whether types show fewer levels of fields, and descriptions are cut earlier.
     """
     most = max_type_length(is_brief=is_brief)
     given = fields_text(signature.input_schema, hidden=frozenset(hidden), most=most)
     gives = type_text(signature.output_schema, most)
-    description = description or signature.description
-    said = one_line(
-        description, _BRIEF_DESCRIPTION_LENGTH if is_brief else _MAX_DESCRIPTION_LENGTH
-    ).rstrip(".")
+    longest = _BRIEF_DESCRIPTION_LENGTH if is_brief else _MAX_DESCRIPTION_LENGTH
+    said = one_line(description or signature.description, longest).rstrip(".")
     words = f": {said}." if said else ""
     return f"{signature.name}({given}) -> {gives}{words} [{_effects(signature)}]"
 
@@ -214,12 +214,7 @@ def tool_entries(
         if signature is None or allowed.name == SUB_PLAN:
             continue
         hidden = tuple(sorted(set_by_engine.get(allowed.name, {})))
-        line = tool_line(
-            signature,
-            allowed.description or signature.description,
-            hidden=hidden,
-            is_brief=is_brief,
-        )
+        line = tool_line(signature, allowed.description, hidden=hidden, is_brief=is_brief)
         notes = () if is_brief else field_notes(signature.input_schema, hidden)
         entries.append(ToolEntry(allowed.name, line, notes, hidden))
     return tuple(entries)
@@ -242,24 +237,17 @@ def max_type_length(*, is_brief: bool) -> int:
 
 def field_notes(schema: JsonSchema, hidden: Collection[str] = ()) -> tuple[str, ...]:
     """Return a note on each field of an object schema of which more than its type is said."""
-    properties = schema.get("properties")
-    if not isinstance(properties, dict):
-        return ()
-    notes: list[str] = []
-    for name, part in properties.items():
-        said = _note(part) if isinstance(part, dict) and name not in hidden else ""
-        if said:
-            notes.append(f"{one_line(name)}: {said}")
-    return tuple(notes)
+    said = {
+        name: _note(as_object(part))
+        for name, part in properties_of(schema).items()
+        if name not in hidden
+    }
+    return tuple(f"{one_line(name)}: {note}" for name, note in said.items() if note)
 
 
 def _note(schema: JsonObject) -> str:
     described = schema.get("description")
-    said = (
-        [one_line(described, _MAX_NOTE_LENGTH).rstrip(".")]
-        if isinstance(described, str) and described
-        else []
-    )
+    said = [one_line(str(described), _MAX_NOTE_LENGTH).rstrip(".")] if described else []
     said += [
         words.format(_bound(keyword, schema[keyword]))
         for keyword, words in _BOUNDS.items()

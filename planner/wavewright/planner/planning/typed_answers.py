@@ -125,10 +125,9 @@ def misfit_texts(
 
 
 def _stands_alone(text: str, found: FoundValue) -> bool:
-    begin = end_of_thinking(text)
-    return not _WRAPPING.sub("", text[begin : found.span.start]) and not _WRAPPING.sub(
-        "", text[found.span.end :]
-    )
+    return not _WRAPPING.sub(
+        "", text[end_of_thinking(text) : found.span.start]
+    ) and not _WRAPPING.sub("", text[found.span.end :])
 
 
 def _reading_fault(found: FoundJson) -> str:

@@ -12,29 +12,24 @@ import re
 from typing import Final
 
 
-def without_thinking(text: str) -> str:
-    """Return an answer without the thinking before it; one that ends in the middle of it stays.
+def end_of_thinking(text: str) -> int:
+    """Return where an answer begins behind its thinking: at 0 where it has none before it, or ends in
+    the middle of it.
 
-    >>> from wavewright.planner.reading.thinking import without_thinking
-    >>> without_thinking("<think>A colour.</think> Blue.")
+    >>> from wavewright.planner.reading.thinking import end_of_thinking
+    >>> answer = "<think>A colour.</think> Blue."
+    >>> answer[end_of_thinking(answer) :]
     'Blue.'
     """
-    return text[end_of_thinking(text) :]
-
-
-def end_of_thinking(text: str) -> int:
-    """Return where an answer begins behind its thinking: at 0 where it has none before it."""
     if _END.search(text) is None:
         return 0
-    thinking = _MARKED.match(text) or _ended(text)
+    thinking = _MARKED.match(text)
+    if thinking is None:
+        thinking = _ENDED.match(text)
+        # A mark in a block of code is none.
+        if thinking and len(_FENCE.findall(thinking[0])) % 2:
+            return 0
     return 0 if thinking is None else thinking.end()
-
-
-def _ended(text: str) -> re.Match[str] | None:
-    """Return thinking whose mark of its beginning is not there; a mark in a block of code is none."""
-    thinking = _ENDED.match(text)
-    is_in_code = thinking is not None and len(_FENCE.findall(thinking[0])) % 2
-    return None if is_in_code else thinking
 
 
 class ThinkingFilter:

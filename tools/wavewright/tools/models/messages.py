@@ -49,7 +49,7 @@ from wavewright.config.redaction import Redactor
 from wavewright.planner import Json, JsonObject, JsonSchema, ModelAnswer
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.ports.model_port import LoopTool, ModelCall, NamedCall, OnText
-from wavewright.planner.reading.thinking import ThinkingFilter, without_thinking
+from wavewright.planner.reading.thinking import ThinkingFilter, end_of_thinking
 from wavewright.tools.models.cassette.answers import (
     CassetteAnswer,
     json_object,
@@ -287,7 +287,7 @@ def split_response(response: ModelResponse, name: str) -> tuple[str, tuple[Named
 def visible_text(response: ModelResponse) -> str:
     """Return the text of an answer, without its thinking."""
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
-    return without_thinking(text)
+    return text[end_of_thinking(text) :]
 
 
 def thinking_text(response: ModelResponse) -> str:

@@ -118,7 +118,7 @@ _FOREIGN_FUNCTIONS: Final = {
     "first": "write list[0]", "last": "write list[list.size() - 1]",
     "default": "write has(steps.x.field) ? steps.x.field : other",
     "joined": "write joined(steps.NAME)", "now": "write now()",
-    "every": "write list.all(x, x.n > 1)", "keys": "write x.map(key, key)",
+    "every": "write list.all(x, x.n > 1)",
     "uint": "JSON has no unsigned integers: write int(x)",
     "bytes": "JSON has no bytes: leave them to a tool",
     **dict.fromkeys(("encode", "decode"), "JSON has no bytes: leave them to a tool"),
