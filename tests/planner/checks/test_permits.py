@@ -337,6 +337,14 @@ def test_what_is_known_of_a_value_is_permitted_and_no_more(
     assert (refused_value(needed, TOOLS[name], {parameter: call}) == "") is is_permitted
 
 
+def test_what_bounds_the_hosts_of_a_parameter_bounds_no_field_of_its_name() -> None:
+    used = step("a", "post", payload={"url": "${steps.b}"})
+    needed = permits(step("b", "count", items=[]), used)
+
+    assert [*needed.hosts] == ["*"]
+    assert not refused_value(needed, TOOLS["post"], {"payload": {"url": "https://x.example/"}})
+
+
 @pytest.mark.parametrize("others", [[], [{"tool": "mail", "params": {"to": "x@x.example"}}]])
 def test_calls_of_a_known_list_need_what_they_reach(others: list[Json]) -> None:
     call: JsonObject = {"tool": "fetch", "params": {"url": "https://x.example/"}}

@@ -62,6 +62,7 @@ from wavewright.planner.plans.estimates import (
 from wavewright.planner.plans.let_and_stop import with_let
 from wavewright.planner.plans.uses import holds_expression
 from wavewright.planner.schemas.views import (
+    OPEN,
     SchemaView,
     ScopedSchema,
     element_schema,
@@ -86,7 +87,6 @@ _RECIPIENT_NAMES: Final = frozenset(
     | {"iban", "channel", "receiver", "destination"}
 )
 _RECIPIENT_FORMATS: Final = frozenset({"email", "idn-email"})
-_OPEN: Final = scoped_schema({})
 _MAX_DEPTH: Final = 6
 _MAX_ITEMS_KNOWN: Final = 1000
 """Items of a list whose values are looked at; of a longer one any value is taken."""
@@ -123,13 +123,7 @@ class Permits(DocumentModel):
 
     def reach(self, kind: ReachKind) -> dict[str, Because]:
         """Return the entries of one kind that parameters reach."""
-        match kind:
-            case "hosts":
-                return self.hosts
-            case "paths":
-                return self.paths
-            case "recipients":
-                return self.recipients
+        return {"hosts": self.hosts, "paths": self.paths, "recipients": self.recipients}[kind]
 
 
 class PermitEntry(NamedTuple):
@@ -180,10 +174,8 @@ def infer_permits(
     budget = goal.limits.budget if goal is not None else None
     return Permits(
         tools={
-            name: ToolPermit(
-                effects=tuple(sorted(needs.effects[name])), because=tuple(needs.of_tools[name])
-            )
-            for name in sorted(needs.of_tools)
+            name: ToolPermit(effects=tuple(sorted(needs.effects[name])), because=because)
+            for name, because in needs.entries("tools").items()
         },
         hosts=needs.entries("hosts"),
         paths=needs.entries("paths"),
@@ -298,13 +290,13 @@ def _parts(
     """
     view = view_schema(place)
     if isinstance(value, list):
-        element = element_schema(view) or _OPEN
+        element = element_schema(view) or OPEN
         yield from ((name, part, element) for part in value)
     elif isinstance(value, dict):
         for key, part in value.items():
             inner_name = _name_of_field(signature, name, key, view)
             if inner_name is not None:
-                yield inner_name, part, field_schema(view, key) or _OPEN
+                yield inner_name, part, field_schema(view, key) or OPEN
 
 
 def _name_of_field(signature: ToolSignature, name: str, key: str, view: SchemaView) -> str | None:
@@ -320,7 +312,7 @@ def _name_of_field(signature: ToolSignature, name: str, key: str, view: SchemaVi
 
 def _is_named(name: str) -> bool:
     """Whether the name of a parameter says what it reaches, whatever its parts are called."""
-    return any(mentions(name, _OPEN, words, ()) for words in _WORDS)
+    return any(mentions(name, OPEN, words, ()) for words in _WORDS)
 
 
 def _acts(signature: ToolSignature) -> bool:
@@ -344,21 +336,20 @@ def _kinds_of_unknown(
     if view.kind == "string":
         yield from _kinds(signature, name, place)
     elif view.kind == "array":
-        part = element_schema(view) or _OPEN
-        yield from _kinds_of_unknown(signature, name, element_schema(own) or _OPEN, part, depth + 1)
+        part = element_schema(view) or OPEN
+        yield from _kinds_of_unknown(signature, name, element_schema(own) or OPEN, part, depth + 1)
     elif view.kind == "object":
         for key, schema in field_schemas(view).items():
             inner_name = _name_of_field(signature, name, key, own)
             if inner_name is not None:
-                part, inner = subschema(schema, view.root), field_schema(own, key) or _OPEN
+                part, inner = subschema(schema, view.root), field_schema(own, key) or OPEN
                 yield from _kinds_of_unknown(signature, inner_name, inner, part, depth + 1)
         if field_schema(view, "") is not None:  # it may have fields that its type does not name
-            yield from _kinds_of_unknown(signature, name, _OPEN, _OPEN, depth + 1)
+            yield from _kinds_of_unknown(signature, name, OPEN, OPEN, depth + 1)
 
 
 def _place_of(signature: ToolSignature, name: str) -> ScopedSchema:
-    place = field_schema(view_of(signature.input_schema), name)
-    return place or scoped_schema({})
+    return field_schema(view_of(signature.input_schema), name) or OPEN
 
 
 def _kinds(signature: ToolSignature, name: str, place: ScopedSchema) -> Iterator[ReachKind]:
@@ -367,14 +358,10 @@ def _kinds(signature: ToolSignature, name: str, place: ScopedSchema) -> Iterator
         yield "hosts"
     elif mentions(name, place, _PATH_NAMES, PATH_FORMATS):
         yield "paths"
-    elif _is_recipient(signature, name, place):
+    elif name in signature.destination or (
+        _acts(signature) and mentions(name, place, _RECIPIENT_NAMES, _RECIPIENT_FORMATS)
+    ):
         yield "recipients"
-
-
-def _is_recipient(signature: ToolSignature, name: str, place: ScopedSchema) -> bool:
-    if name in signature.destination:
-        return True
-    return _acts(signature) and mentions(name, place, _RECIPIENT_NAMES, _RECIPIENT_FORMATS)
 
 
 _WORDS: Final = (ADDRESS_NAMES, _PATH_NAMES, _RECIPIENT_NAMES)
@@ -396,7 +383,6 @@ class _Needs:
         self.goal = goal
         self.tools = tools
         self.sources = sources
-        self.of_tools = dict[str, list[str]]()
         self.effects = dict[str, frozenset[Effect]]()
         self.calls = 0
         self._entries = dict[str, dict[str, list[str]]]()
@@ -433,7 +419,8 @@ class _Needs:
         self.calls += self._most_calls(step, signature)
         for name, value in step.params.items():
             place = _place_of(signature, name)
-            for kind, reached in self._reached_by(step, signature, name, value, place):
+            hosts = signature.allowed_hosts.get(name)
+            for kind, reached in self._reached_by(step, signature, name, value, place, hosts):
                 self.add(kind, reached, f"{at}.params.{name}")
         self._add_secrets(step)
         if step.tool == AGENT or signature.calls_agents:
@@ -457,9 +444,7 @@ class _Needs:
 
     def _add_tool(self, signature: ToolSignature, because: str) -> None:
         self.effects[signature.name] = signature.effects
-        references = self.of_tools.setdefault(signature.name, [])
-        if because not in references:
-            references.append(because)
+        self.add("tools", signature.name, because)
         if signature.expected_tokens > 0:
             self.add_models(signature.name, because)
         for variable in self.sources.secrets.get(signature.name, ()):
@@ -494,8 +479,9 @@ class _Needs:
             self._add_chosen(signature.within, because)
             for parameter in properties_of(signature.input_schema):
                 place = _place_of(signature, parameter)
+                hosts = signature.allowed_hosts.get(parameter)
                 for kind in _kinds_of_unknown(signature, parameter, place, place):
-                    for reached in _bounded(signature, kind, parameter):
+                    for reached in _bounded(kind, hosts):
                         self.add(kind, reached, because)
 
     def _most_calls(self, step: Step, signature: ToolSignature) -> int:
@@ -506,9 +492,17 @@ class _Needs:
         return calls * attempts
 
     def _reached_by(
-        self, step: Step, signature: ToolSignature, name: str, value: Json, place: ScopedSchema
+        self,
+        step: Step,
+        signature: ToolSignature,
+        name: str,
+        value: Json,
+        place: ScopedSchema,
+        hosts: Sequence[str] | None = None,
     ) -> Iterator[tuple[ReachKind, str]]:
-        """Yield what a parameter of a step, or a part of one, reaches."""
+        """Yield what a parameter of a step reaches, with the hosts that are allowed of it; or what a
+        part of one does, which may have the name of such a parameter.
+        """
         items = known_items(self.plan, step) if step.for_each is not None else []
         known = list(known_values(self.plan, step, value))
         if known and len(items or ()) <= _MAX_ITEMS_KNOWN:
@@ -525,13 +519,13 @@ class _Needs:
         is_text = all(way.is_whole for way in beginnings) or view_schema(typed).kind == "string"
         if not is_text:
             for kind in _kinds_of_unknown(signature, name, place, typed):
-                for reached in _bounded(signature, kind, name):
+                for reached in _bounded(kind, hosts):
                     yield kind, reached
             return
         for kind in _kinds(signature, name, place):
             for way in beginnings:
                 start = _known_start(kind, way)
-                bounded = _bounded(signature, kind, name) if start is None else [start]
+                bounded = _bounded(kind, hosts) if start is None else [start]
                 for reached in bounded:
                     yield kind, reached
 
@@ -544,8 +538,7 @@ class _Needs:
 def _places(step: Step) -> Iterator[tuple[str, str]]:
     for name, value in step.params.items():
         yield from ((f"params.{name}", text) for _, text in iterate_strings(value))
-    if step.for_each is not None:
-        yield from (("for_each", text) for _, text in iterate_strings(step.for_each))
+    yield from (("for_each", text) for _, text in iterate_strings(step.for_each))
     if step.when is not None:
         yield "when", step.when if "${" in step.when else f"${{{step.when}}}"
 
@@ -564,10 +557,9 @@ def _inputs_read(text: str, inputs: frozenset[str]) -> frozenset[str]:
     return inputs if None in names else inputs & names
 
 
-def _bounded(signature: ToolSignature, kind: ReachKind, name: str) -> Iterator[str]:
-    """Yield what a parameter of a tool may reach whatever its value is."""
-    hosts = signature.allowed_hosts.get(name) if kind == "hosts" else None
-    if hosts is None:
+def _bounded(kind: ReachKind, hosts: Sequence[str] | None) -> Iterator[str]:
+    """Yield what a parameter may reach whatever its value is, given its allowed hosts."""
+    if kind != "hosts" or hosts is None:
         yield ANY
         return
     for host in hosts:
