@@ -137,8 +137,9 @@ def make_receipt(events: Sequence[Event], head: RunHead) -> RunReceipt:
     )
     # Permits hold literals of the plan, and a receipt is handed out. What a setting makes a secret is
     # not asked: a receipt is compared with the journal anywhere.
-    redacted = Redactor().redact_json(receipt.model_dump(mode="json"), keep_numbers=True)
-    return RunReceipt.model_validate(redacted)
+    return RunReceipt.model_validate(
+        Redactor().redact_json(receipt.model_dump(mode="json"), keep_numbers=True)
+    )
 
 
 def altered_fields(receipt: RunReceipt, events: Sequence[Event]) -> tuple[str, ...]:
@@ -175,8 +176,7 @@ def read_receipt(content: bytes, place: str) -> RunReceipt:
 
 
 def _steps_of(plan: JsonObject) -> list[JsonObject]:
-    steps = plan.get("steps")
-    return [as_object(step) for step in steps] if isinstance(steps, list) else []
+    return [as_object(step) for step in as_list(plan.get("steps"))]
 
 
 def _approvals(notes: Sequence[Noted]) -> tuple[ReceiptApproval, ...]:

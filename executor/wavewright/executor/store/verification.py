@@ -81,11 +81,11 @@ class VerifiedRun:
 
         Events may have followed after the head was taken.
         """
+        if head.events > self.head.events:
+            return self.breach or Breach("tail", self.head.events)
         if self.removed is not None:
-            is_same = self.head == head if head.events == self.head.events else True
-            return None if is_same else Breach("head", max(head.events - 1, 0))
-        if head.events > len(self.hashes):
-            return self.breach or Breach("tail", len(self.hashes))
+            is_other = head.events == self.head.events and head != self.head
+            return Breach("head", max(head.events - 1, 0)) if is_other else None
         if head.events and self.hashes[head.events - 1] != head.hash:
             return Breach("head", head.events - 1)
         return None

@@ -298,3 +298,25 @@ def test_a_file_that_is_no_key_is_told(
 
     assert answer.code == 2
     assert "the key key.pem cannot be used" in answer.err
+
+
+def test_of_a_removed_run_an_unsigned_receipt_shows_nothing(
+    wavewright: CommandLine, project: Path, run: str, keys: tuple[Path, Path]
+) -> None:
+    private, public = keys
+    wavewright("receipt", run, "--out", "unsigned.json")
+    wavewright("receipt", run, "--key", str(private), "--out", "signed.json")
+    receipt = json.loads((project / "unsigned.json").read_text())
+    changes: dict[str, JsonObject] = {
+        "status": {"status": "failed"},
+        "longer": {"head": {**receipt["head"], "events": 99}},
+    }
+    for name, change in changes.items():
+        (project / f"{name}.json").write_text(json.dumps({**receipt, **change}))
+    assert wavewright("runs", "prune", "--keep", "0").code == 0
+
+    assert wavewright("verify", "signed.json", "--key", str(public)).code == 0
+    assert wavewright("verify", "unsigned.json").code == 1
+    assert wavewright("verify", "status.json").code == 1
+    assert f"cut at event {receipt['head']['events']}" in wavewright("verify", "longer.json").out
+    assert wavewright("verify", run).code == 0

@@ -242,17 +242,14 @@ class _Report:
     @property
     def exit_code(self) -> int:
         """0 where all that could be asked is as it was, and something could be asked."""
-        is_signed = self.signature == "valid"
-        is_signed_by_another = self.signature in {"invalid", "other_key"}
-        is_stripped = self.must_be_signed and self.signature == "unsigned"
-        is_bad = (
-            is_signed_by_another or is_stripped or self.breach is not None or bool(self.altered)
-        )
-        return (
-            exit_codes.NEGATIVE
-            if is_bad or (self.verified is None and not is_signed)
-            else exit_codes.OK
-        )
+        is_well_signed = self.signature == "valid"
+        if self.signature == "unsigned":
+            # Its fields are held against the events, and those of a run that was removed are gone.
+            has_events = self.verified is not None and self.verified.removed is None
+            is_well_signed = has_events and not self.must_be_signed
+        is_proven = self.receipt is None or is_well_signed
+        is_as_it_was = self.breach is None and not self.altered
+        return exit_codes.OK if is_proven and is_as_it_was else exit_codes.NEGATIVE
 
     def print(self, output_format: str) -> int:
         """Print it and return the exit code."""
