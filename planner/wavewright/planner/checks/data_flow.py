@@ -27,6 +27,7 @@ from wavewright.planner.checks.influence import (
     Value,
     choice,
     compounded,
+    is_text,
     list_of,
     object_of,
     selection,
@@ -43,6 +44,7 @@ from wavewright.planner.language.plan import SUB_PLAN, Step
 from wavewright.planner.language.signatures import ASK_PERSON, RUN_INPUTS, ToolSignature
 from wavewright.planner.plans.previous_run import declared_results, reads_previous
 from wavewright.planner.schemas.views import (
+    OPEN,
     ScopedSchema,
     element_schema,
     field_schema,
@@ -81,6 +83,24 @@ class Reading(NamedTuple):
     def reads_text(self) -> bool:
         """Whether text of it is in a parameter."""
         return self.role == "params" and self.influence.level is Level.TEXT
+
+
+class _Leaf(NamedTuple):
+    """A text in a parameter that reads it: the fields of a `Reading`."""
+
+    pointer: str
+    names: Sequence[str]
+    influence: Influence
+    place: ScopedSchema
+
+
+class _Surroundings(NamedTuple):
+    """Where an expression stands."""
+
+    read: RootReader
+    """What is known of the roots there: `item` is another value for each step."""
+    holds: ExpressionNode | None
+    """The condition that holds there."""
 
 
 PREVIOUS_RESULT: Final = "previous.result"
@@ -196,7 +216,7 @@ class DataFlow:
     def influence_on(self, expression: str) -> Influence:
         """Return what it decides of a text beside the steps."""
         _ = self.readings
-        return self._text_value(expression, None, TRUSTED).total()
+        return self._text_value(expression, self._around()).total()
 
     def influence_on_result(self) -> dict[str, Influence]:
         """Return what it decides of each field of the plan's result, and of the whole under
@@ -207,7 +227,7 @@ class DataFlow:
         _ = self.readings
         influences: dict[str, Influence] = {}
         for name, value in self._results():
-            influence = self._value(value, None, TRUSTED).total()
+            influence = self._value(value, self._around()).total()
             if influence.level > Level.RANGE:
                 influence = text(influence.origin)
             if influence:
@@ -234,40 +254,30 @@ class DataFlow:
     def _visit(self, step: Step, signature: ToolSignature) -> Iterator[Reading]:
         number = self._subject.numbers[step.id]
         pointer = f"/steps/{number}"
-        listed = self._value(step.for_each, step, TRUSTED) if step.for_each is not None else TRUSTED
-        item = self._item(step, listed)
-        count = listed.count() if step.for_each is not None else NOTHING
+        listed = self._value(step.for_each, self._around())
+        count = listed.count()
         if count:
-            yield self._reading(step, signature, "for_each", f"{pointer}/for_each", count)
-        condition, holds = NOTHING, None
-        if step.when is not None:
-            holds = _condition_tree(step.when)
-            if holds is not None:
-                condition = self._evaluated(holds, self._reader(step, item)).total()
-            if condition:
-                yield self._reading(step, signature, "when", f"{pointer}/when", condition)
-        if step.for_each is not None and holds is not None:
+            where = f"{pointer}/for_each"
+            yield Reading(step, signature, "for_each", where, (), count, OPEN)
+        around = self._around(self._item(step, listed))
+        condition, holds = NOTHING, None if step.when is None else _condition_tree(step.when)
+        if holds is not None:
+            condition = self._evaluated(holds, around).total()
             # An item is of the list as it is where the step is called. The condition may compare that
             # list with the item itself, which is no better than the list.
-            item = self._item(step, self._value(step.for_each, step, item, holds))
+            narrowed = self._value(step.for_each, around._replace(holds=holds))
+            around = self._around(self._item(step, narrowed), holds)
+        if condition:
+            yield Reading(step, signature, "when", f"{pointer}/when", (), condition, OPEN)
         parameters = list[Influence]()
         for name, value in step.params.items():
-            place = field_schema(view_of(signature.input_schema), name)
-            leaves = self._leaves(
-                value,
-                f"{pointer}/params/{name}",
-                [name],
-                place or scoped_schema({}),
-                step,
-                item,
-                holds,
-            )
-            for where, names, influence, leaf in leaves:
+            place = field_schema(view_of(signature.input_schema), name) or OPEN
+            for leaf in self._leaves(value, f"{pointer}/params/{name}", [name], place, around):
                 # A person who reads untrusted text answers in words of their own.
                 if (step.tool, name) != (ASK_PERSON, "question"):
-                    parameters.append(influence)
-                yield Reading(step, signature, "params", where, names, influence, leaf)
-        output = self._output(step, signature, parameters, item)
+                    parameters.append(leaf.influence)
+                yield Reading(step, signature, "params", *leaf)
+        output = self._output(step, signature, parameters, around)
         self._outputs[step.id] = self._kept(step, output, listed, count, condition)
 
     @staticmethod
@@ -275,50 +285,39 @@ class DataFlow:
         """Return what is known of the item of one call of a step."""
         return listed.key().coming_from(f"item of {step.id}")
 
-    def _reading(
-        self,
-        step: Step,
-        signature: ToolSignature,
-        role: Literal["when", "for_each"],
-        pointer: str,
-        influence: Influence,
-    ) -> Reading:
-        return Reading(step, signature, role, pointer, (), influence, scoped_schema({}))
-
     def _leaves(
         self,
         value: Json,
         pointer: str,
         names: list[str],
         place: ScopedSchema,
-        step: Step,
-        item: Value,
-        holds: ExpressionNode | None,
-    ) -> Iterator[tuple[str, list[str], Influence, ScopedSchema]]:
+        around: _Surroundings,
+    ) -> Iterator[_Leaf]:
         """Yield the texts in a parameter that untrusted text decides of."""
         if isinstance(value, str):
-            influence = self._text_value(value, step, item, holds).within(place).total()
+            influence = self._text_value(value, around).within(place).total()
             if influence:
-                yield pointer, names, influence, place
+                yield _Leaf(pointer, names, influence, place)
             return
-        parts: list[tuple[str, Json]] = []
-        if isinstance(value, dict):
-            parts = [*value.items()]
-        elif isinstance(value, list):
-            parts = [(str(number), part) for number, part in enumerate(value)]
         view = view_schema(place)
-        for name, part in parts:
-            if isinstance(value, list):
-                inner = element_schema(view, int(name)) if view.kind == "array" else None
-            else:
-                inner = field_schema(view, name)
+        parts: list[tuple[str, Json, ScopedSchema | None]] = []
+        if isinstance(value, dict):
+            parts = [(name, part, field_schema(view, name)) for name, part in value.items()]
+        elif isinstance(value, list):
+            parts = [
+                (str(at), part, element_schema(view, at) if view.kind == "array" else None)
+                for at, part in enumerate(value)
+            ]
+        for name, part, inner in parts:
             where = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
-            yield from self._leaves(
-                part, where, [*names, name], inner or scoped_schema({}), step, item, holds
-            )
+            yield from self._leaves(part, where, [*names, name], inner or OPEN, around)
 
     def _output(
-        self, step: Step, signature: ToolSignature, parameters: Sequence[Influence], item: Value
+        self,
+        step: Step,
+        signature: ToolSignature,
+        parameters: Sequence[Influence],
+        around: _Surroundings,
     ) -> Value:
         """Return what is known of what one call of a step gives."""
         place = scoped_schema(self._subject.types.call_output(step))
@@ -326,7 +325,7 @@ class DataFlow:
             self._before[step.id] = None
             return Value(text(step.id), place, frozenset(self._sources[step.id]) or None)
         if step.tool == SUB_PLAN:
-            result = self._value(step.params.get("result"), step, item)
+            result = self._value(step.params.get("result"), around._replace(holds=None))
             whole = result.total()
             self._hold(step.id, whole)
             return _from(result, step.id)
@@ -376,32 +375,25 @@ class DataFlow:
 
     # -- values
 
-    def _value(
-        self, value: Json, step: Step | None, item: Value, holds: ExpressionNode | None = None
-    ) -> Value:
-        """Return what is known of a value with its references replaced, where a condition holds."""
+    def _value(self, value: Json, around: _Surroundings) -> Value:
+        """Return what is known of a value with its references replaced."""
         if isinstance(value, str):
-            return self._text_value(value, step, item, holds)
+            return self._text_value(value, around)
         if isinstance(value, list):
-            return list_of([self._value(part, step, item, holds) for part in value])
+            return list_of([self._value(part, around) for part in value])
         if isinstance(value, dict):
-            parts = {name: self._value(part, step, item, holds) for name, part in value.items()}
-            return object_of(parts)
+            return object_of({name: self._value(part, around) for name, part in value.items()})
         return TRUSTED
 
-    def _text_value(
-        self, value: str, step: Step | None, item: Value, holds: ExpressionNode | None = None
-    ) -> Value:
-        """Return what is known of a text with its references replaced, where a condition holds."""
+    def _text_value(self, value: str, around: _Surroundings) -> Value:
+        """Return what is known of a text with its references replaced."""
         if "${" not in value:
             return Value(is_text=True)
-        read = self._reader(step, item)
         parts: list[Value | str] = []
         try:
             for part in split_references(value):
                 if isinstance(part, EmbeddedExpression):
-                    tree = parse_expression(part.expression)
-                    parts.append(self._evaluated(tree, read, holds))
+                    parts.append(self._evaluated(parse_expression(part.expression), around))
                 else:
                     parts.append(part)
         except ExpressionError:
@@ -411,14 +403,11 @@ class DataFlow:
             return only
         return Value(text_of_parts(parts), is_text=True)
 
-    def _evaluated(
-        self, tree: ExpressionNode, read: RootReader, holds: ExpressionNode | None = None
-    ) -> Value:
-        return influenced_value(tree, read, holds, equals_count=self._equals_count)
+    def _evaluated(self, tree: ExpressionNode, around: _Surroundings) -> Value:
+        return influenced_value(tree, around.read, around.holds, equals_count=self._equals_count)
 
-    def _reader(self, step: Step | None, item: Value) -> RootReader:
-        each = item if step is not None and step.for_each is not None else TRUSTED
-        return lambda name, field: self._root(name, field, each)
+    def _around(self, item: Value = TRUSTED, holds: ExpressionNode | None = None) -> _Surroundings:
+        return _Surroundings(lambda name, field: self._root(name, field, item), holds)
 
     def _root(self, name: str, field: str | None, item: Value) -> Value:
         """Return what is known of a root of expressions, or of a field of it."""
@@ -450,8 +439,7 @@ class DataFlow:
         whole = self._previous.get(WHOLE_RESULT, NOTHING)
         fields = {name: known for name in self._previous if name != WHOLE_RESULT}
         if known is None or whole.level is Level.TEXT or not fields:
-            is_text = known is not None and view_schema(known).kind == "string"
-            return Value(whole, known if whole else None, is_text=is_text)
+            return self._previous_field(WHOLE_RESULT, known)
         view = view_schema(known)
         parts = {
             name: self._previous_field(name, field_schema(view, name))
@@ -460,16 +448,13 @@ class DataFlow:
         return replace(object_of(parts), floor=whole)
 
     def _previous_field(self, name: str, known: ScopedSchema | None) -> Value:
-        is_text = known is not None and view_schema(known).kind == "string"
         influence = self._previous.get(name, NOTHING)
-        return Value(influence, known if influence else None, is_text=is_text)
+        return Value(influence, known if influence else None, is_text=is_text(known))
 
     def _input(self, name: str) -> Value:
         known = field_schema(view_of(self._subject.types.inputs), name)
-        is_text = known is not None and view_schema(known).kind == "string"
-        if name not in self._inputs:
-            return Value(place=known, is_text=is_text)
-        return Value(text(f"inputs.{name}"), known, is_text=is_text)
+        influence = text(f"inputs.{name}") if name in self._inputs else NOTHING
+        return Value(influence, known, is_text=is_text(known))
 
 
 def _condition_tree(when: str) -> ExpressionNode | None:

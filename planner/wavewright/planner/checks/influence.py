@@ -407,10 +407,8 @@ class Value:
             return Value(self.total())
         if self.known is not None and name in self.known:
             return self._part(self.known[name])
-        place = None
-        if self.place is not None:
-            place = field_schema(view_schema(self.place), name)
-        names = None if self.names is not None and name in self.names else self.names
+        place = None if self.place is None else field_schema(view_schema(self.place), name)
+        names = None if name in (self.names or ()) else self.names
         return self._read_by(place, names)
 
     def element(self, number: int | None = None) -> Value:
@@ -431,7 +429,7 @@ class Value:
 
     def _read_by(self, place: ScopedSchema | None, names: frozenset[str] | None) -> Value:
         """Return a part of which no more is known than its type."""
-        return replace(self, place=place, names=names, known=None, is_text=_is_text(place))
+        return replace(self, place=place, names=names, known=None, is_text=is_text(place))
 
     @staticmethod
     def _element_place(view: SchemaView, number: int | None) -> ScopedSchema | None:
@@ -648,7 +646,8 @@ def _either(left: Value, right: Value) -> Value:
     return Value(inner, floor=floor, is_text=left.is_text or right.is_text)
 
 
-def _is_text(place: ScopedSchema | None) -> bool:
+def is_text(place: ScopedSchema | None) -> bool:
+    """Whether a value of a schema is a string."""
     return place is not None and view_schema(place).kind == "string"
 
 

@@ -248,10 +248,10 @@ class _Walk:
             return self.value(node.arguments[0], _bound(scope, {node.variables[0]: owner}))
         count_of_items = 0 if owner.items is None else len(owner.items)
         is_unrolled = owner.items is not None and count_of_items <= min(_MOST_UNROLLED, self._left)
-        self._left -= count_of_items if is_unrolled else 0
-        elements = list(owner.items or ()) if is_unrolled else [owner.key()]
+        elements = [owner.key()]
         if is_unrolled:
-            elements = [element.raised(owner.floor) for element in elements]
+            self._left -= count_of_items
+            elements = [element.raised(owner.floor) for element in owner.items or ()]
         bodies = [self._bodies(node, owner, element, scope) for element in elements]
         count = owner.count()
         size = owner.most()

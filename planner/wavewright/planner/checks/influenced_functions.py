@@ -347,10 +347,8 @@ def _same_elements(call: _InfluencedCall) -> Value:
             slices = None if size is None else size * (size + 1) // 2 + 1
             by = stronger(*(place.total() for place in places))
             return rearranged(listed, as_choice(by, slices))
-        case "reverse":
-            return reordered(listed, NOTHING)
-        case _:
-            return reordered(listed, listed.key().total())
+        case name:
+            return reordered(listed, NOTHING if name == "reverse" else listed.key().total())
 
 
 def reordered(owner: Value, by: Influence) -> Value:
