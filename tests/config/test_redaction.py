@@ -656,11 +656,12 @@ def test_no_invalid_value_that_pydantic_quotes_stays(value: object) -> None:
         _Asked.model_validate({"first": value, "second": value})
     error = caught.value
     as_json = [
-        write(error.json(indent=indent, include_url=has_url))
-        for write in (str, json.dumps, lambda text: json.dumps(json.dumps(text)))
+        error.json(indent=indent, include_url=has_url)
         for indent in (None, 2)
         for has_url in (True, False)
     ]
+    as_json += map(json.dumps, as_json[:])
+    as_json += map(json.dumps, as_json[-4:])
     texts = [str(error), repr(str(error)), " ".join(str(error).split()), repr(error.errors())]
 
     for text in [*texts, *as_json, json.dumps({"said": str(error)})]:

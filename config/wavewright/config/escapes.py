@@ -63,23 +63,24 @@ def unescaped(text: str) -> TextAsRead:
     if end:
         pieces.append((0, end, ""))
     pieces.reverse()
-    characters = {character for _, _, character in pieces}
-    if not _OF_JSON_STRINGS.isdisjoint(characters) and is_json(text):
-        pieces = [
-            (begin, stop, f"\\{character}" if character in _OF_JSON_STRINGS else character)
-            for begin, stop, character in pieces
-        ]
+    characters = [character for _, _, character in pieces]
+    quoted = _OF_JSON_STRINGS.intersection(characters)
+    if quoted and not is_json(text):
+        quoted = frozenset()
+    read = [
+        f"\\{character}" if character in quoted else character or signs[begin:stop]
+        for begin, stop, character in pieces
+    ]
     places = [*(begin for begin, _, _ in pieces), len(text)]
-    read = [character or signs[begin:stop] for begin, stop, character in pieces]
-    if not any(map(str.isalnum, characters)):
+    letters = [*map(str.isalnum, characters)]
+    if not any(letters):
         return _text_as_read(read, places)
-    apart: list[str] = []
-    is_after_letter = False
-    for piece, (begin, _, character) in zip(read, pieces, strict=True):
-        is_letter = character.isalnum()
-        is_apart = is_letter and (not is_after_letter or begin in holding_others)
-        apart.append(" " if is_apart else piece)
-        is_after_letter = is_letter
+    apart = [
+        " " if is_letter and (begin in holding_others or not is_after_letter) else piece
+        for piece, begin, is_letter, is_after_letter in zip(
+            read, places, letters, [False, *letters], strict=False
+        )
+    ]
     return _text_as_read(read, places, _text_as_read(apart, places))
 
 

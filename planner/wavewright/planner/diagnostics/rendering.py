@@ -11,7 +11,7 @@ import re
 import textwrap
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -110,16 +110,12 @@ def _as_json(diagnostic: Diagnostic, lines: LineIndex) -> JsonObject:
 
 def printable(text: str) -> str:
     """Return text in which every character that does not print stands as an escape."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(char if _shows(char) else _escaped(char) for char in text)
+    return _shown(text, "", _escaped)
 
 
 def printable_lines(text: str) -> str:
     """Return text as `printable` does, with its line breaks and tabs."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(char if _shows(char) or char in "\n\t" else _escaped(char) for char in text)
+    return _shown(text, "\n\t", _escaped)
 
 
 def printable_json(value: object, indent: int | None = None) -> str:
@@ -133,11 +129,7 @@ def printable_json(value: object, indent: int | None = None) -> str:
 
 def escape_json(text: str) -> str:
     """Return the same JSON with an escape in place of every character that does not print."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        char if _shows(char) or char == "\n" else _escaped_in_json(char) for char in text
-    )
+    return _shown(text, "\n", _escaped_in_json)
 
 
 def cut_middle(text: str, limit: int) -> str:
@@ -226,8 +218,13 @@ than those that emoji have.
 """
 
 
-def _shows(char: str) -> bool:
-    return char.isprintable() and char not in UNSEEN
+def _shown(text: str, kept: str, escaped: Callable[[str], str]) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        char if char in kept or (char.isprintable() and char not in UNSEEN) else escaped(char)
+        for char in text
+    )
 
 
 def _escaped(char: str) -> str:

@@ -33,6 +33,7 @@ from wavewright.engine.interfaces.view.people import (
     Viewer,
     below_prefix,
     set_viewer,
+    viewer_of,
 )
 from wavewright.engine.interfaces.view.served_pages import (
     base_of,
@@ -138,9 +139,8 @@ class AccessGuard:
 
                 await (answer or self._app)(request.scope, receive, send_guarded)
         finally:
-            self._open_requests[client] -= 1
-            if not self._open_requests[client]:
-                del self._open_requests[client]
+            # Clients without an open request leave the counter.
+            self._open_requests -= Counter((client,))
 
     async def _answer_instead(
         self, request: Request, client: str, *, is_bare_prefix: bool
@@ -165,8 +165,9 @@ class AccessGuard:
         if is_change and path in {"/sign-in", "/sign-out"}:
             return await self._sign(request, path) if is_own else _refused_origin(request)
         shown = request.query_params.get("token")
-        if shown is not None and not is_change and self._credentials.find(shown) is not None:
-            return self._begin_session(request, shown, _without_token(request))
+        found = None if shown is None or is_change else self._credentials.find(shown)
+        if found is not None:
+            return self._begin_session(request, *found, _without_token(request))
         viewer, is_ambient = self._viewer_of(request)
         if viewer is None:
             # A token is no mend for whom the proxy has named: the settings do not know them.
@@ -202,9 +203,7 @@ class AccessGuard:
         return Viewer(known.role, known.name, known.proof, has_session=True)
 
     def _is_valid_still(self, request: Request) -> bool:
-        viewer = request.scope.get("wavewright.viewer")
-        is_of_session = isinstance(viewer, Viewer) and viewer.has_session
-        return not is_of_session or self._viewer_of_session(request) is not None
+        return not viewer_of(request).has_session or self._viewer_of_session(request) is not None
 
     async def _sign(self, request: Request, path: str) -> Response:
         """Begin the session of a token that was typed, or end that of a browser."""
@@ -220,15 +219,14 @@ class AccessGuard:
             form = await request.form()
         except HTTPException as error:
             return _refusal(request, error.status_code, error.detail)
-        token = str(form.get("token", "")).strip()
-        if self._credentials.find(token) is None:
+        found = self._credentials.find(str(form.get("token", "")).strip())
+        if found is None:
             return _sign_in_page(request, "There is no such token.")
-        return self._begin_session(request, token, home)
+        return self._begin_session(request, *found, home)
 
-    def _begin_session(self, request: Request, token: str, place: str) -> Response:
-        found = self._credentials.find(token)
-        assert found is not None
-        credential, viewer = found
+    def _begin_session(
+        self, request: Request, credential: str, viewer: Viewer, place: str
+    ) -> Response:
         answer = RedirectResponse(place, 303)
         answer.set_cookie(
             self._cookie(request),

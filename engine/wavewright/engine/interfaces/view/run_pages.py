@@ -517,8 +517,8 @@ class StepPages:
             title=f"Messages of {run}",
             run=run,
             messages=timed_messages(events),
-            refused=refused_answers(fold(redacted_events(events))),
+            refused=refused_answers(fold(events)),
         )
 
     async def _events(self, run: RunId) -> list[Event]:
-        return [*redacted_events(await events_of_run(self.project, run))]
+        return redacted_events(await events_of_run(self.project, run))
