@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import anyio
 
@@ -202,7 +202,8 @@ class ProcessExhausted(WavewrightError):
 def is_out_of_resources(fault: BaseException) -> bool:
     """Whether a process that raises this has no memory, threads or file descriptors left."""
     if isinstance(fault, BaseExceptionGroup):
-        return any(map(is_out_of_resources, fault.exceptions))
+        parts = cast("BaseExceptionGroup[BaseException]", fault).exceptions
+        return any(map(is_out_of_resources, parts))
     if isinstance(fault, OSError):
         return fault.errno in {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
     return isinstance(fault, MemoryError) or str(fault) == "can't start new thread"
