@@ -486,8 +486,7 @@ class JobRunner:
                     f"nobody answers here (`daemon.decisions` is false), and it asks: {question}"
                 )
                 return _failed(job, reason)
-            waiting = JobChange(job.job, "waiting", reason=shorten_reason(question))
-            return JobRelease(waiting)
+            return JobRelease(JobChange(job.job, "waiting", reason=shorten_reason(question)))
         if outbox.awaits_verdicts:
             reason = "packages of targets wait for their verdicts"
             return JobRelease(JobChange(job.job, "validating", reason=reason))
@@ -536,8 +535,7 @@ class JobRunner:
             spent = budget_spent_until(day_ends)
             # Without an instant: who raises the budget does not wait for midnight. No daemon begins
             # a job while the day's budget is spent.
-            change = JobChange(job.job, "queued", reason=spent)
-            return JobRelease(change, spent)
+            return JobRelease(JobChange(job.job, "queued", reason=spent), spent)
         opened = self.model_circuit.circuit_that_stopped(runs)
         if opened is not None:
             reason = shorten_reason(f"it waits for its model: {opened.reason}")
