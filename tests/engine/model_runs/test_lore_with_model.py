@@ -13,7 +13,7 @@ import yaml
 
 from tests.engine.conftest import CommandLine
 from tests.repository.tree import ROOT
-from wavewright.engine.rehearsal.fake_model.replies import calling_tool, denied, structured
+from wavewright.engine.rehearsal.fake_model.replies import Reply, calling_tool, denied, structured
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import Json, JsonObject
 
@@ -360,7 +360,10 @@ def test_long_content_is_replaced_by_a_summary_that_is_shorter_and_direct_pages_
         when="Research the zone",
     )
     lore_runs.server.answer(
-        denied(), "no shorter " * 20_000, f"In short: {ARC}.", when="Shorten the texts in the block"
+        denied(),
+        Reply(text="no shorter " * 20_000, piece=2_000),  # in small pieces it takes seconds
+        f"In short: {ARC}.",
+        when="Shorten the texts in the block",
     )
     lore_runs.script(
         zone=[ZONE], npcs=[{**CORIN_MARR, "evidence": [{"quote": "Corin Marr", "url": CORIN}]}]
