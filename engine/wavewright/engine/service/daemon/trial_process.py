@@ -54,7 +54,6 @@ from wavewright.tools import Runtime, Tool, ToolCall
 _STDIN: Final = 0
 _SET_DEATH_SIGNAL: Final = 1
 """`PR_SET_PDEATHSIG` of Linux."""
-_NEEDED_MEMORY: Final = 2**24
 _FIRST_TO_END: Final = "1000"
 """The highest `oom_score_adj` of Linux."""
 
@@ -138,7 +137,7 @@ class ReportChannel:
         """Report one event; without a daemon that reads it the process ends, and as a daemon would
         without the memory and the file descriptors to go on with.
         """
-        bytearray(_NEEDED_MEMORY)
+        bytearray(2**24)
         os.close(os.dup(self.descriptor))
         line = json.dumps({"event": event, **fields}) + "\n"
         try:
