@@ -66,7 +66,7 @@ def unescaped(text: str) -> TextAsRead:
     characters = [character for _, _, character in pieces]
     quoted = _OF_JSON_STRINGS.intersection(characters)
     if quoted and not is_json(text):
-        quoted = frozenset()
+        quoted = frozenset[str]()
     read = [
         f"\\{character}" if character in quoted else character or signs[begin:stop]
         for begin, stop, character in pieces

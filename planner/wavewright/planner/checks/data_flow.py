@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from wavewright.planner.cel.embedded import EmbeddedExpression, bare_expression, split_references
@@ -407,7 +407,7 @@ class DataFlow:
         return influenced_value(tree, around.read, around.holds, equals_count=self._equals_count)
 
     def _around(self, item: Value = TRUSTED, holds: ExpressionNode | None = None) -> _Surroundings:
-        return _Surroundings(lambda name, field: self._root(name, field, item), holds)
+        return _Surroundings(partial(self._root, item=item), holds)
 
     def _root(self, name: str, field: str | None, item: Value) -> Value:
         """Return what is known of a root of expressions, or of a field of it."""
