@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from wavewright.config import DocumentError, WavewrightError
 from wavewright.planner import JsonObject, PlanError, render_json, render_text
@@ -38,8 +38,7 @@ def error_json(error: Exception) -> list[JsonObject]:
         case PlanError():
             found = [(part.diagnostics, part.source) for part in (error, *error.others)]
         case ExceptionGroup():
-            parts = cast("ExceptionGroup[Exception]", error).exceptions
-            return [diagnostic for part in parts for diagnostic in error_json(part)]
+            return [diagnostic for part in error.exceptions for diagnostic in error_json(part)]
         case _:
             return [_plain_json(error)]
     return [part for diagnostics, source in found for part in render_json(diagnostics, source)]
