@@ -89,6 +89,14 @@ def test_a_folder_with_one_file_a_code_is_read(tmp_path: Path) -> None:
         pytest.param("t,c\n1262354400,10\n1265032800,11\n", id="one letter a column"),
         pytest.param("日付,終値\n2010年1月1日,10\n2010年2月1日,11\n", id="Japanese"),
         pytest.param(
+            'Tarih,Şimdi,Fark %\n01.01.2010,"10,00","0,30%"\n01.02.2010,"11,00","1%"\n',
+            id="Turkish",
+        ),
+        pytest.param(
+            "Fund name:,ABC\n\nNAV Date,NAV per share (EUR),Total\n2010-01-01,10,5\n2010-02-01,11,5\n",
+            id="fund",
+        ),
+        pytest.param(
             "symbol,date,close\nAAPL,2010-01-01,10\nAAPL,2010-02-01,11\nX,2010-02-01,9\n",
             id="symbols",
         ),
