@@ -27,7 +27,6 @@ from wavewright.packs.equities.documents import (
     PriceChart,
     PriceLine,
     SharedFigures,
-    SourceNote,
     StockDocument,
     StockResult,
     SummaryDocument,
@@ -249,7 +248,7 @@ def analyze_summary(  # noqa: PLR0913 - the parameters of a tool are what plans 
         announcements=news,
         confidence=_lowest_confidences(stocks),
         chart=_chart(histories, indices),
-        sources=_distinct(sources),
+        sources=[*{(note.name, note.location, note.as_of): note for note in sources}.values()],
         warnings=notes,
     )
     if output_schema is not None:
@@ -430,10 +429,6 @@ def _shared_notes(stocks: list[StockResult], indices: list[IndexDocument]) -> li
 def _lowest_confidences(stocks: list[StockResult]) -> dict[str, float]:
     fields = dict.fromkeys(name for stock in stocks for name in stock.confidence)
     return {name: min(stock.confidence[name] for stock in stocks) for name in fields}
-
-
-def _distinct(sources: list[SourceNote]) -> list[SourceNote]:
-    return list({(note.name, note.location, note.as_of): note for note in sources}.values())
 
 
 def _markdown(

@@ -22,7 +22,6 @@ FOE: Final = "foe"
 FACTION: Final = "faction"
 ITEM: Final = "item"
 LORE: Final = "lore"
-QUEST: Final = "quest"
 OTHER: Final = "other"
 """A page about none of these, such as a skill or a recipe."""
 

@@ -116,7 +116,9 @@ class RecordExtraction:
             note += f"; {unread}" if unread else ""
         known = data.read(records_name(category))
         for record in found:
-            written = record_json(record)
+            written: JsonObject = record.model_dump(
+                mode="json", exclude_defaults=True, exclude=set(_STORE_FIELDS)
+            )
             before = known.get(record.id)
             merged = merge_records(before, written) if isinstance(before, dict) else written
             data.write(records_name(category), record.id, merged)
@@ -184,11 +186,6 @@ def _record(category: Category, entry: Json, zone: str) -> LoreRecord | None:
         return RECORD_TYPES[category].model_validate(fields)
     except ValidationError:
         return None
-
-
-def record_json(record: LoreRecord) -> JsonObject:
-    """Return what pages say of a record, as run data has it."""
-    return record.model_dump(mode="json", exclude_defaults=True, exclude=set(_STORE_FIELDS))
 
 
 def merge_records(before: JsonObject, new: JsonObject) -> JsonObject:

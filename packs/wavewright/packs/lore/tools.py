@@ -26,7 +26,7 @@ from wavewright.packs.lore.presentation import present_zone
 from wavewright.packs.lore.recording import EXTRACTED, SUMMARY, RecordExtraction, records_name
 from wavewright.packs.lore.run_data import SOURCES, content_name
 from wavewright.packs.lore.settings import DIRECT, LoreSettings, SourceTiers, Topic
-from wavewright.planner import Json, JsonObject, JsonSchema, as_list, as_object
+from wavewright.planner import JsonObject, JsonSchema, as_list, as_object
 from wavewright.tools import AgentLimits, AgentSpec, Tool, make_tool
 
 _TIMEOUT: Final = "20m"
@@ -226,12 +226,12 @@ def _records_schema(category: Category) -> JsonSchema:
         "properties": {
             "records": {
                 "type": "array",
-                "items": {**record, "properties": kept, "required": [*_required(record)]},
+                "items": {
+                    **record,
+                    "properties": kept,
+                    "required": [*as_list(record.get("required")), "evidence"],
+                },
             }
         },
         "$defs": {name: part for name, part in used.items() if name != "PageReference"},
     }
-
-
-def _required(record: JsonObject) -> list[Json]:
-    return [*as_list(record.get("required")), "evidence"]

@@ -89,17 +89,12 @@ def find_merges(
     for rule in _RULES:
         for kept, dropped, reason in rule(named):
             start, end = root(kept.entity.id), root(dropped.entity.id)
+            types = {kept.entity.type.casefold(), dropped.entity.type.casefold()}
             is_free = start != end and (start, end) not in apart
-            if is_free and _is_compatible(kept.entity, dropped.entity):
+            if is_free and (len(types) == 1 or types & OPEN_TYPES):
                 parents[end] = start
                 merges.append(ProposedMerge(start, end, reason))
     return merges
-
-
-def _is_compatible(one: GraphEntity, other: GraphEntity) -> bool:
-    return one.type.casefold() == other.type.casefold() or bool(
-        {one.type.casefold(), other.type.casefold()} & OPEN_TYPES
-    )
 
 
 def _same_form(named: Sequence[_Named]) -> Iterator[tuple[_Named, _Named, str]]:

@@ -189,7 +189,7 @@ class GamePage:
         if transcript.last_id == id_:
             return {"pending": self._pending()}
         is_whole = transcript.last_undo > id_ or id_ > transcript.last_id
-        lines = transcript.lines if is_whole else transcript.lines_since(id_)
+        lines = [line for line in transcript.lines if is_whole or line.id > id_]
         return {
             "is_whole": is_whole,
             "lines": self._lines(lines),

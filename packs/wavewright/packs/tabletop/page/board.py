@@ -84,10 +84,6 @@ class Transcript:
             case _:
                 pass
 
-    def lines_since(self, id_: int) -> list[TalkLine]:
-        """Return the lines of later events."""
-        return [line for line in self.lines if line.id > id_]
-
 
 def speaker_name(name: str, state: GameState) -> str:
     """Return what players call a speaker: a creature, or an agent."""
