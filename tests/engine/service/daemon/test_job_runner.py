@@ -208,6 +208,7 @@ def test_a_fault_of_the_process_is_told_from_one_of_the_job(
     assert work.is_out_of_resources(fault) is expected
 
 
+@pytest.mark.anyio
 async def test_a_process_without_memory_ends_and_counts_nothing_against_its_job(
     site: DaemonSite, in_process: InProcess, client: BrokerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
