@@ -94,7 +94,7 @@ class _Leaf(NamedTuple):
     place: ScopedSchema
 
 
-class _Surroundings(NamedTuple):
+class _ExpressionSite(NamedTuple):
     """Where an expression stands."""
 
     read: RootReader
@@ -216,7 +216,7 @@ class DataFlow:
     def influence_on(self, expression: str) -> Influence:
         """Return what it decides of a text beside the steps."""
         _ = self.readings
-        return self._text_value(expression, self._around()).total()
+        return self._text_value(expression, self._site()).total()
 
     def influence_on_result(self) -> dict[str, Influence]:
         """Return what it decides of each field of the plan's result, and of the whole under
@@ -227,7 +227,7 @@ class DataFlow:
         _ = self.readings
         influences: dict[str, Influence] = {}
         for name, value in self._results():
-            influence = self._value(value, self._around()).total()
+            influence = self._value(value, self._site()).total()
             if influence.level > Level.RANGE:
                 influence = text(influence.origin)
             if influence:
@@ -254,30 +254,30 @@ class DataFlow:
     def _visit(self, step: Step, signature: ToolSignature) -> Iterator[Reading]:
         number = self._subject.numbers[step.id]
         pointer = f"/steps/{number}"
-        listed = self._value(step.for_each, self._around())
+        listed = self._value(step.for_each, self._site())
         count = listed.count()
         if count:
             where = f"{pointer}/for_each"
             yield Reading(step, signature, "for_each", where, (), count, OPEN)
-        around = self._around(self._item(step, listed))
+        site = self._site(self._item(step, listed))
         condition, holds = NOTHING, None if step.when is None else _condition_tree(step.when)
         if holds is not None:
-            condition = self._evaluated(holds, around).total()
+            condition = self._evaluated(holds, site).total()
             # An item is of the list as it is where the step is called. The condition may compare that
             # list with the item itself, which is no better than the list.
-            narrowed = self._value(step.for_each, around._replace(holds=holds))
-            around = self._around(self._item(step, narrowed), holds)
+            narrowed = self._value(step.for_each, site._replace(holds=holds))
+            site = self._site(self._item(step, narrowed), holds)
         if condition:
             yield Reading(step, signature, "when", f"{pointer}/when", (), condition, OPEN)
         parameters = list[Influence]()
         for name, value in step.params.items():
             place = field_schema(view_of(signature.input_schema), name) or OPEN
-            for leaf in self._leaves(value, f"{pointer}/params/{name}", [name], place, around):
+            for leaf in self._leaves(value, f"{pointer}/params/{name}", [name], place, site):
                 # A person who reads untrusted text answers in words of their own.
                 if (step.tool, name) != (ASK_PERSON, "question"):
                     parameters.append(leaf.influence)
                 yield Reading(step, signature, "params", *leaf)
-        output = self._output(step, signature, parameters, around)
+        output = self._output(step, signature, parameters, site)
         self._outputs[step.id] = self._kept(step, output, listed, count, condition)
 
     @staticmethod
@@ -291,11 +291,11 @@ class DataFlow:
         pointer: str,
         names: list[str],
         place: ScopedSchema,
-        around: _Surroundings,
+        site: _ExpressionSite,
     ) -> Iterator[_Leaf]:
         """Yield the texts in a parameter that untrusted text decides of."""
         if isinstance(value, str):
-            influence = self._text_value(value, around).within(place).total()
+            influence = self._text_value(value, site).within(place).total()
             if influence:
                 yield _Leaf(pointer, names, influence, place)
             return
@@ -310,14 +310,14 @@ class DataFlow:
             ]
         for name, part, inner in parts:
             where = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
-            yield from self._leaves(part, where, [*names, name], inner or OPEN, around)
+            yield from self._leaves(part, where, [*names, name], inner or OPEN, site)
 
     def _output(
         self,
         step: Step,
         signature: ToolSignature,
         parameters: Sequence[Influence],
-        around: _Surroundings,
+        site: _ExpressionSite,
     ) -> Value:
         """Return what is known of what one call of a step gives."""
         place = scoped_schema(self._subject.types.call_output(step))
@@ -325,7 +325,7 @@ class DataFlow:
             self._before[step.id] = None
             return Value(text(step.id), place, frozenset(self._sources[step.id]) or None)
         if step.tool == SUB_PLAN:
-            result = self._value(step.params.get("result"), around._replace(holds=None))
+            result = self._value(step.params.get("result"), site._replace(holds=None))
             whole = result.total()
             self._hold(step.id, whole)
             return _from(result, step.id)
@@ -375,17 +375,17 @@ class DataFlow:
 
     # -- values
 
-    def _value(self, value: Json, around: _Surroundings) -> Value:
+    def _value(self, value: Json, site: _ExpressionSite) -> Value:
         """Return what is known of a value with its references replaced."""
         if isinstance(value, str):
-            return self._text_value(value, around)
+            return self._text_value(value, site)
         if isinstance(value, list):
-            return list_of([self._value(part, around) for part in value])
+            return list_of([self._value(part, site) for part in value])
         if isinstance(value, dict):
-            return object_of({name: self._value(part, around) for name, part in value.items()})
+            return object_of({name: self._value(part, site) for name, part in value.items()})
         return TRUSTED
 
-    def _text_value(self, value: str, around: _Surroundings) -> Value:
+    def _text_value(self, value: str, site: _ExpressionSite) -> Value:
         """Return what is known of a text with its references replaced."""
         if "${" not in value:
             return Value(is_text=True)
@@ -393,7 +393,7 @@ class DataFlow:
         try:
             for part in split_references(value):
                 if isinstance(part, EmbeddedExpression):
-                    parts.append(self._evaluated(parse_expression(part.expression), around))
+                    parts.append(self._evaluated(parse_expression(part.expression), site))
                 else:
                     parts.append(part)
         except ExpressionError:
@@ -403,11 +403,11 @@ class DataFlow:
             return only
         return Value(text_of_parts(parts), is_text=True)
 
-    def _evaluated(self, tree: ExpressionNode, around: _Surroundings) -> Value:
-        return influenced_value(tree, around.read, around.holds, equals_count=self._equals_count)
+    def _evaluated(self, tree: ExpressionNode, site: _ExpressionSite) -> Value:
+        return influenced_value(tree, site.read, site.holds, equals_count=self._equals_count)
 
-    def _around(self, item: Value = TRUSTED, holds: ExpressionNode | None = None) -> _Surroundings:
-        return _Surroundings(partial(self._root, item=item), holds)
+    def _site(self, item: Value = TRUSTED, holds: ExpressionNode | None = None) -> _ExpressionSite:
+        return _ExpressionSite(partial(self._root, item=item), holds)
 
     def _root(self, name: str, field: str | None, item: Value) -> Value:
         """Return what is known of a root of expressions, or of a field of it."""
