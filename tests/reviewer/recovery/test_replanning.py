@@ -193,6 +193,7 @@ WITH_HYPHENS: JsonObject = {
     "depends_on": "prices",
     "supersedes": ["${steps.prices}"],
 }
+NEWER: JsonObject = {"tool": "fetch", "params": {"code": "GNP", "force": True}}
 FULL_STEP: JsonObject = {**SUPERSEDING, "only": "", "when": "", "for_each": "", "depends_on": []}
 FULL_OPS: Json = [{"op": "add", "id": "", "step": FULL_STEP}]
 GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)[
@@ -302,6 +303,36 @@ GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_de
         ),
         pytest.param(
             {"ops": [{"op": "add", "step": WITH_HYPHENS}], "rationale": "r"}, "r", id="as_a_plan"
+        ),
+        pytest.param({"reason": "r", "supersede": {"prices": NEWER}}, "r", id="by_the_old_id"),
+        pytest.param(
+            {"reason": "r", "ops": [{"supersede": {"prices": {"params": NEWER["params"]}}}]},
+            "r",
+            id="parameters_alone",
+        ),
+        pytest.param(
+            {"reason": "r", "ops": [{"op": "supersede", "old": "prices", **NEWER}]}, "r", id="old"
+        ),
+        pytest.param(
+            {"reason": "r", "ops": [{"op": "replace", "step": {**NEWER, "id": "prices"}}]},
+            "r",
+            id="replaces_a_finished_step",
+        ),
+        pytest.param(
+            {"reason": "r", "ops": [{**ADDED, "supersede": {"step": "prices"}}]}, "r", id="no_op"
+        ),
+        pytest.param(
+            {"reason": "r", "ops": [{"replace": {"prices": NEWER}}]}, "r", id="replace_by_id"
+        ),
+        pytest.param(
+            {"reason": "r", "ops": [{"op": "add", "step": {**SUPERSEDING, "id": "prices.2"}}]},
+            "r",
+            id="a_dot_in_the_id",
+        ),
+        pytest.param(
+            {"reason": "r", "ops": [{"op": "add", "step": {**SUPERSEDING, "id": "prices"}}]},
+            "r",
+            id="the_old_id_again",
         ),
         pytest.param(
             {"ops": FULL_OPS, "reason": "r", "expect": "x", "cannot_plan": ""},

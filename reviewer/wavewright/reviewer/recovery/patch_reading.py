@@ -11,8 +11,11 @@ refused.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator
+from functools import partial
+from itertools import count
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
@@ -34,6 +37,7 @@ from wavewright.planner import (
     plan_hash,
 )
 from wavewright.planner.diagnostics.diagnostic import diagnostics_of
+from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.language.plan import AddStep, PatchOp, RemoveStep, ReplaceStep, RewireStep
 from wavewright.planner.reading.json_extraction import THOUGHT_FIELDS
 from wavewright.planner.reading.normalization import (
@@ -124,17 +128,20 @@ def patch_in(value: Json) -> Json:
     return {**beside, "ops": [fields]}
 
 
-def bind_patch(document: Document, plan: Plan) -> tuple[PlanPatch, tuple[str, ...]]:
+def bind_patch(
+    document: Document, plan: Plan, finished: Collection[StepId] = ()
+) -> tuple[PlanPatch, tuple[str, ...]]:
     """Return the patch that an answer holds, bound to the plan, and how it was read where it was
     written in another form.
 
-    A step that replaces another keeps its policy; a new one has its tool's.
+    A step that replaces another keeps its policy; a new one has its tool's. What would replace a
+    `finished` step is a new one that supersedes it.
 
     Raises:
         PlanError: the answer has another shape; it lists every fault.
     """
     try:
-        normalized = _normalized(as_object(document.value), plan)
+        normalized = _normalized(as_object(document.value), plan, finished)
     except DocumentError as error:
         raise PlanError(diagnostics_of(error), error.source) from error
     emitted = read_model(Document(normalized, document.source, keeps_places=False), EmittedPatch)
@@ -188,7 +195,7 @@ _POLICY = ("retry", "timeout", "max_items", "concurrency", "min_ok", "budget")
 """Fields of a step that a model may not write: how often and how long it runs."""
 
 
-def _normalized(answer: JsonObject, plan: Plan) -> JsonObject:
+def _normalized(answer: JsonObject, plan: Plan, finished: Collection[StepId]) -> JsonObject:
     """Return a patch with each operation in its usual form, without what repeats the plan or says
     nothing.
 
@@ -202,7 +209,7 @@ def _normalized(answer: JsonObject, plan: Plan) -> JsonObject:
         for name, entry in _without_thoughts(answer).items()
         if not _is_as_planned(name, entry, shown)
     }
-    normalized["ops"] = _with_steps_as_in_plans(ops, plan)
+    normalized["ops"] = _with_steps_as_in_plans(ops, plan, finished)
     normalized["expect"] = _listed(answer.get("expect") or [])
     reason = " ".join(map(str, _listed(normalized.get("reason", ""))))
     normalized["reason"] = reason if reason.strip() else _other_reason(answer, ops)
@@ -255,6 +262,9 @@ def _ops_in(written: Json) -> Iterator[Json]:
             yield op
             continue
         fields = _with_form(with_plain_names(op))
+        if "op" not in fields and "tool" in _canonical_names(fields):
+            # A step alone can only be a new one.
+            fields = {"op": "add", **fields}
         if not _names_its_form(fields):
             yield from _each_of_several(fields)
             continue
@@ -263,9 +273,10 @@ def _ops_in(written: Json) -> Iterator[Json]:
             form = _form(name)
             if form is not None:
                 for body in _listed(bodies):
-                    yield from _each_of_several(
-                        {"op": form, **_fields_of_body(form, body), **others}
-                    )
+                    for said in _by_step(form, body):
+                        yield from _each_of_several(
+                            {"op": form, **_fields_of_body(form, said), **others}
+                        )
 
 
 def _is_op(fields: JsonObject) -> bool:
@@ -293,6 +304,25 @@ def _names_its_form(fields: JsonObject) -> bool:
     return "op" not in fields and any(
         _form(name) is not None and (name != "supersede" or "tool" not in fields) for name in fields
     )
+
+
+def _by_step(form: str, body: Json) -> Iterator[Json]:
+    """Yield what stands under the name of an operation; each of several steps by their ids, as in
+    `{supersede: {prices: {…}}}`.
+    """
+    named = body if form in _WITH_STEP and isinstance(body, dict) else {}
+    is_by_id = bool(named) and all(
+        isinstance(step, dict) and name not in _STEP_OF_OP and field_of_step(name) not in _FIELDS
+        for name, step in named.items()
+    )
+    if not is_by_id:
+        yield body
+        return
+    for name, step in named.items():
+        yield {"id": name, "step": step} if form == "supersede" else {"id": name, **as_object(step)}
+
+
+_FIELDS: Final = frozenset(PatchedStep.model_fields)
 
 
 def _fields_of_body(form: str, body: Json) -> JsonObject:
@@ -325,9 +355,13 @@ def _listed(value: Json) -> list[Json]:
     return value if isinstance(value, list) else [value]
 
 
-def _with_steps_as_in_plans(ops: Collection[Json], plan: Plan) -> list[Json]:
+def _with_steps_as_in_plans(
+    ops: Collection[Json], plan: Plan, finished: Collection[StepId]
+) -> list[Json]:
     """Return operations whose steps are read as those of a plan."""
-    gathered = [_gathered(op) if isinstance(op, dict) else op for op in ops]
+    gathered = _with_plain_ids(
+        [_done_again(_gathered(op), plan, finished) if isinstance(op, dict) else op for op in ops]
+    )
     readable = [op for op in gathered if isinstance(op, dict)]
     said = [_said_by(op) for op in readable]
     steps, _ = normalize_patch_steps(said, plan)
@@ -342,6 +376,51 @@ def _with_steps_as_in_plans(ops: Collection[Json], plan: Plan) -> list[Json]:
             {**op, "step": step} if isinstance(op.get("step"), dict) else {**op, **step}
         )
     return normalized
+
+
+def _done_again(op: JsonObject, plan: Plan, finished: Collection[StepId]) -> JsonObject:
+    """Return an operation that does a finished step again as the addition of a step that supersedes
+    it, with an id of its own and the tool and the items that it does not write again.
+    """
+    step, form = op.get("step"), op.get("op")
+    if not (isinstance(step, dict) and isinstance(form, str) and form in _WITH_STEP):
+        return op
+    known = {planned.id: planned for planned in plan.steps}
+    named, old_id = plain_step(step.get("id")), step.get("supersedes")
+    if old_id is None and (form == "supersede" or (form == "replace" and named in finished)):
+        old_id = named
+    old = known.get(StepId(old_id)) if isinstance(old_id, str) else None
+    if old is None or (form == "replace" and step.get("supersedes") is not None):
+        return op
+    again = {**step, "supersedes": old.id}
+    if named in (None, old.id):
+        plain = old.id.replace(".", "_")
+        again["id"] = next(new for n in count(2) if (new := f"{plain}_{n}") not in known)
+    if "params" in step:
+        again.setdefault("tool", old.tool)
+        if old.for_each is not None and "${item" in json.dumps(step["params"]):
+            again.setdefault("for_each", old.for_each)
+    return {**op, "op": "add", "step": again}
+
+
+def _with_plain_ids(ops: list[Json]) -> list[Json]:
+    """Return operations in which no id goes on from that of the step that it supersedes with a dot, as
+    `items.v2` of `items`: so only the steps of called plans are named.
+    """
+    steps = [as_object(as_object(op).get("step")) for op in ops if isinstance(op, dict)]
+    for step in steps:
+        name, old = step.get("id"), step.get("supersedes")
+        if isinstance(name, str) and isinstance(old, str) and name.startswith(old) and "." in name:
+            ops = as_list(map_texts(ops, partial(_with_plain_id, name=name)))
+    return ops
+
+
+def _with_plain_id(text: str, *, name: str) -> str:
+    """Return a text that is an id, or reads the step of that id, without its dots."""
+    plain = name.replace(".", "_")
+    if text == name:
+        return plain
+    return re.sub(rf"\bsteps\.{re.escape(name)}\b", f"steps.{plain}", text)
 
 
 def _said_by(op: JsonObject) -> JsonObject:
@@ -361,7 +440,7 @@ def _gathered(op: JsonObject) -> JsonObject:
     kept = {name: entry for name, entry in _without_empty_fields(told).items() if name != "reason"}
     form, step = kept.get("op"), kept.get("step")
     beside = {name: entry for name, entry in kept.items() if name not in ("op", "step")}
-    if step is None and "tool" in _canonical_names(beside):
+    if step is None and (form == "supersede" or "tool" in _canonical_names(beside)):
         step, beside = beside, {}
     if not isinstance(form, str) or form not in _WITH_STEP or not isinstance(step, dict):
         # Why it is done is the reason of the patch, and what is removed waits for nothing.
@@ -390,6 +469,9 @@ def _said_of_step(fields: JsonObject) -> JsonObject:
     said = _canonical_names(_without_empty_fields(with_plain_names(fields)))
     if "reason" in said:
         said = {"why": said.pop("reason"), **said}
+    for name in ("old", "old_step", "replaces"):
+        if name in said:
+            said.setdefault("supersede", said.pop(name))
     superseded = said.pop("supersede", said.get("supersedes"))
     if superseded is None:
         return said

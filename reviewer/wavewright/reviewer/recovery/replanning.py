@@ -392,7 +392,8 @@ class _PatchChecker:
             reason = shorten(str(value["cannot_plan"]), 300)
             raise AnswerRefused([f"it says: {reason}"], then="end")
         try:
-            bound, on_form = bind_patch(document, self.run.plan)
+            ended = self.run.state.finished_steps()
+            bound, on_form = bind_patch(document, self.run.plan, ended)
         except PlanError as error:
             raise self._misfit(error.diagnostics, "the patch") from error
         patch = self._without_absent_arguments(bound)
