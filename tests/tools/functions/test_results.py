@@ -16,9 +16,19 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
-from pydantic import AfterValidator, BaseModel, Field, RootModel, SecretStr, TypeAdapter
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    SecretStr,
+    TypeAdapter,
+    computed_field,
+)
 
 from tests.tools.calling import call
+from wavewright.planner import Plan, Step, StepId, check
 from wavewright.tools import ToolError, make_tool, schema_of
 from wavewright.tools.functions.errors import ResultRefused
 from wavewright.tools.functions.results import written_as_json
@@ -450,6 +460,32 @@ class Bill:
     total: float | Decimal
 
 
+@dataclass
+class Counted:
+    names: list[str]
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = len(self.names)
+
+
+class Area(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    width: int
+    height: int
+
+    @computed_field
+    @property
+    def size(self) -> int:
+        return self.width * self.height
+
+
+class Fields(BaseModel):
+    areas: list[Area]
+    counted: Counted | None = None
+
+
 class Place(enum.Enum):
     CORNER = (0, 0)
     EDGE = (0, 1)
@@ -486,6 +522,8 @@ DAY, INSTANT = dt.date(2026, 1, 2), dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
         (dt.timedelta | str, "P1D"),
         (dt.date | str | None, "2026-01-02"),
         (dt.timedelta | Annotated[str, Field(pattern="^x")], dt.timedelta(seconds=90)),
+        (Counted, Counted(["a", "b"])),
+        (Fields, Fields(areas=[Area(width=2, height=3)], counted=Counted([]))),
         (Place | int, Place.CORNER),
         (Literal[Place.EDGE, "none"], Place.EDGE),
         (Literal[b"x", 1], b"x"),
@@ -511,6 +549,26 @@ def test_flags_are_described_by_their_bits() -> None:
         "minimum": 0,
         "maximum": 6,
     }
+
+
+def test_a_field_that_a_class_makes_itself_goes_from_one_tool_to_another() -> None:
+    def measure(width: int) -> Area:
+        return Area(width=width, height=3)
+
+    def grow(area: Area) -> int:
+        return area.size + 1
+
+    plan = Plan(
+        steps=(
+            Step(id=StepId("measured"), tool="measure", params={"width": 2}),
+            Step(id=StepId("grown"), tool="grow", params={"area": "${steps.measured}"}),
+        ),
+        result="${steps.grown}",
+    )
+    tools = [make_tool(measure), make_tool(grow)]
+
+    assert check(plan, None, {tool.signature.name: tool.signature for tool in tools}) == []
+    assert call(tools[1], area=call(tools[0], width=2)) == 7
 
 
 def test_what_fits_none_of_several_types_is_told_by_their_kinds() -> None:

@@ -10,6 +10,7 @@ with equal types that it takes, so a function has the same schemas on every Pyth
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import re
 import sys
@@ -105,11 +106,32 @@ def _as_written(part: Any) -> Any:
     if kind == "union":
         new["choices"] = _told_apart(new["choices"])
     schema: Any = old if all(new[key] is old[key] for key in old) else new
+    if derived := _derived_fields(old):
+        return core_schema.no_info_before_validator_function(partial(_without, derived), schema)
     if kind == "timedelta":
         return core_schema.no_info_before_validator_function(_read_duration, schema)
     if kind in ("enum", "literal") and (read := _reader_of_choice(old)) is not None:
         return core_schema.no_info_before_validator_function(read, schema)
     return schema
+
+
+def _derived_fields(schema: Any) -> frozenset[str]:
+    """Return the fields that are written of a dataclass or a model, and that its class makes itself."""
+    if schema.get("type") == "dataclass":
+        return frozenset(part.name for part in dataclasses.fields(schema["cls"]) if not part.init)
+    fields = schema if schema.get("type") == "model" else {}
+    while "schema" in fields:
+        # Functions of the model may stand around its fields.
+        fields = fields["schema"]
+    computed = fields.get("computed_fields", ())
+    return frozenset(part.get("alias") or part["property_name"] for part in computed)
+
+
+def _without(names: frozenset[str], value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, object]", value)
+    return {name: part for name, part in fields.items() if name not in names}
 
 
 def _told_apart(choices: Sequence[Any]) -> Sequence[Any]:
@@ -254,6 +276,16 @@ class _SchemaGenerator(GenerateJsonSchema):
             return {"type": "integer", "minimum": 0, "maximum": bits}
         return super().enum_schema(schema)
 
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchema:
+        """Take the computed fields of a model that takes no others: they are written of it."""
+        written = super().model_schema(schema)
+        is_closed = written.get("additionalProperties") is False
+        return _with_fields(written, _derived_fields(schema) if is_closed else ())
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchema:
+        """Name the fields that the dataclass makes itself."""
+        return _with_fields(super().dataclass_schema(schema), _derived_fields(schema))
+
     def encode_default(self, dft: Any) -> Any:
         """Write a default by the rules of all values; one that JSON has no form for, such as an
         infinite number, is the function's alone, and is left out.
@@ -268,6 +300,13 @@ class _SchemaGenerator(GenerateJsonSchema):
         """Name the fields that a result has for certain, also where it has none."""
         written = super().typed_dict_schema(schema)
         return {"required": [], **written} if self.mode == "serialization" else written
+
+
+def _with_fields(schema: JsonSchema, names: Collection[str]) -> JsonSchema:
+    """Return the schema of an object that may have other fields as well, of any type."""
+    known = as_object(schema.get("properties"))
+    others: JsonSchema = {name: {"readOnly": True} for name in sorted(names) if name not in known}
+    return {**schema, "properties": {**known, **others}} if others else schema
 
 
 def schema_of(adapter: TypeAdapter[object], *, mode: JsonSchemaMode) -> JsonSchema:
