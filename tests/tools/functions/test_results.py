@@ -475,7 +475,7 @@ class Area(BaseModel):
     width: int
     height: int
 
-    @computed_field
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def size(self) -> int:
         return self.width * self.height

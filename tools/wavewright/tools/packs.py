@@ -28,7 +28,7 @@ from wavewright.config import (
     read_document_file,
 )
 from wavewright.config.installation import EXTRAS
-from wavewright.config.model_validation import model_faults, read_as_model
+from wavewright.config.model_validation import read_as_model
 from wavewright.planner import JsonObject, JsonSchema
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.pack_folders import entry_points_of_packs
@@ -176,6 +176,9 @@ def validated_settings(name: str, model: type[_Model], settings: JsonObject) -> 
     try:
         return model.model_validate(settings)
     except ValidationError as error:
+        # Loaded where settings are faulty: most are not.
+        from wavewright.config.model_faults import model_faults
+
         faults = model_faults(error, settings, model)
         reasons = "; ".join(fault.message for fault in faults)
         hint = next((fault.hint for fault in faults if fault.hint), None)

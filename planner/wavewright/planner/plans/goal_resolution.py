@@ -14,7 +14,6 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from wavewright.config.documents import Document
-from wavewright.config.model_validation import model_faults
 from wavewright.config.sources import Source, path_of_keys, pointer_keys, pointer_token
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import (
@@ -156,6 +155,9 @@ def _apply_overrides(job: Job, template: GoalTemplate, document: Document | None
     try:
         return GoalTemplate.model_validate(merged, by_alias=True, by_name=False)
     except ValidationError as error:
+        # Loaded where a job's overrides are faulty: most are not.
+        from wavewright.config.model_faults import model_faults
+
         faults = [
             diagnostic_from_fault(fault) for fault in model_faults(error, merged, GoalTemplate)
         ]

@@ -22,7 +22,6 @@ from typing import Annotated, cast
 from pydantic import BeforeValidator, ValidationError
 
 from wavewright.config import did_you_mean
-from wavewright.config.model_validation import model_faults
 from wavewright.planner import DocumentModel, Json
 from wavewright.tools.functions.contracts import UserFunction
 from wavewright.tools.functions.errors import ToolDefinitionError
@@ -118,6 +117,9 @@ def _read_entry(entry: Json, where: str) -> UserModule:
     try:
         read = UserModule.model_validate(entry)
     except ValidationError as error:
+        # Loaded where an entry is faulty: most are not.
+        from wavewright.config.model_faults import model_faults
+
         fault = model_faults(error, entry, UserModule)[0]
         place = where + fault.pointer.replace("/", ".")
         # The shape of an entry mends only an entry that is wrong as a whole.
