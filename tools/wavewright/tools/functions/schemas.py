@@ -119,11 +119,11 @@ def _derived_fields(schema: Any) -> frozenset[str]:
     """Return the fields that are written of a dataclass or a model, and that its class makes itself."""
     if schema.get("type") == "dataclass":
         return frozenset(part.name for part in dataclasses.fields(schema["cls"]) if not part.init)
-    fields = schema if schema.get("type") == "model" else {}
+    fields: dict[str, Any] = schema if schema.get("type") == "model" else {}
     while "schema" in fields:
         # Functions of the model may stand around its fields.
         fields = fields["schema"]
-    computed = fields.get("computed_fields", ())
+    computed: Sequence[dict[str, Any]] = fields.get("computed_fields", ())
     return frozenset(part.get("alias") or part["property_name"] for part in computed)
 
 
