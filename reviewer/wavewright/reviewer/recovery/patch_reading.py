@@ -15,7 +15,6 @@ import json
 import re
 from collections.abc import Collection, Iterator
 from functools import partial
-from itertools import count
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
@@ -395,7 +394,10 @@ def _done_again(op: JsonObject, plan: Plan, finished: Collection[StepId]) -> Jso
     again = {**step, "supersedes": old.id}
     if named in (None, old.id):
         plain = old.id.replace(".", "_")
-        again["id"] = next(new for n in count(2) if (new := f"{plain}_{n}") not in known)
+        number = 2
+        while f"{plain}_{number}" in known:
+            number += 1
+        again["id"] = f"{plain}_{number}"
     if "params" in step:
         again.setdefault("tool", old.tool)
         if old.for_each is not None and "${item" in json.dumps(step["params"]):
