@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -70,15 +71,6 @@ async def close() -> str:
     import anyio, os
     os.closerange(3, 200)
     await anyio.sleep(60)
-
-
-async def starve() -> str:
-    """Leave no file descriptors to the process."""
-    _note("starve")
-    import anyio, resource
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
-    await anyio.sleep(3)
-    return "done"
 
 
 async def cancel_all() -> str:
@@ -177,7 +169,7 @@ def deadly(site: DaemonSite) -> DaemonSite:
         file.write(KILLERS)
     site.write(
         functions="say: {}, hold: {}, die: {}, block: {}, crash: {}, killed: {}, stop: {}, close: {}, "
-        "starve: {}, cancel_all: {}, stop_loop: {}",
+        "cancel_all: {}, stop_loop: {}",
         daemon="stall_limit: 3",
     )
     return site
@@ -206,12 +198,6 @@ def deadly(site: DaemonSite) -> DaemonSite:
             "close",
             "call of close blocked its process for 3 seconds",
             id="closed descriptors",
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            "starve",
-            "call of starve ended its process with exit code 1",
-            id="no descriptors",
             marks=pytest.mark.long,
         ),
         pytest.param(
@@ -246,6 +232,23 @@ async def test_a_call_that_ends_its_process_is_proven_guilty_within_three_deaths
     assert failed["reason"] == f"step s1, {ended}"
     assert ended in str(letter.headers["x-wavewright-reason"])
     assert deadly.calls()["say first"] == 1
+
+
+def test_the_process_of_a_trial_ends_once_its_call_has_left_no_file_descriptors() -> None:
+    program = """
+import os, resource
+from wavewright.engine.service.daemon.trial_process import ReportChannel
+channel = ReportChannel(os.pipe()[1])
+channel.write("calls")
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+channel.write("returned")
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert ran.returncode == 1
+    assert ran.stderr.endswith("OSError: [Errno 24] Too many open files\n")
 
 
 @pytest.mark.anyio
