@@ -32,6 +32,9 @@ async def repeated_runs(
         journal: Where the runs are.
         own: The retry itself, where it has begun.
     """
+    if donor.started is None:
+        # The journal of a replay has the run alone.
+        return (), ()
     before, newest = list[RunState](), donor
     while newest.started is not None and newest.started.retry is not None:
         newest = fold(await journal.load(newest.started.retry.run))
