@@ -393,8 +393,8 @@ class Job(DocumentModel):
     goal_template: str | None = None
     """Name of a template, or path of its file beside the job's."""
     goal: str | None = None
-    """Replaces the template's text of the goal. Without a template and a plan a model plans it, with
-    the tools of the project.
+    """The text of the goal, in place of the template's; the name of a template alone is refused.
+    Without a template and a plan a model plans it, with the tools of the project.
     """
     variables: list[JsonValue] = []
     """Primary targets, such as stocks."""

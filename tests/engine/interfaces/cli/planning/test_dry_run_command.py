@@ -164,7 +164,11 @@ def test_an_unsound_plan_gives_its_faults_and_exits_1(
     answer = wavewright("dry-run", "plan.yaml", "--format", output_format)
 
     assert answer.code == 1
-    assert answer.out == ""
+    if output_format == "json":
+        told = [fault["code"] for fault in json.loads(answer.out)["diagnostics"]]
+        assert told == ["E204", "E203"]
+    else:
+        assert answer.out == ""
     assert "error[E203]" in answer.err
     assert "--> plan.yaml:1:" in answer.err
 
