@@ -122,9 +122,10 @@ async def _retried(
 async def _with_donors(context: RunContext, donor: RunState, attempt: Attempt) -> RunContext:
     """Return the context of a retry with the runs whose results it takes over."""
     # As above.
-    from wavewright.engine.run.repeated_runs import repeated_runs
+    from wavewright.engine.run.repeated_runs import other_retries, runs_repeated_by
 
-    before, others = await repeated_runs(donor, attempt.journal, own=context.state.run)
+    before = await runs_repeated_by(donor, attempt.journal)
+    others = await other_retries(donor, before, attempt.journal, own=context.state.run)
     return replace(context, donor=donor, donors_before=before, other_retries=others)
 
 

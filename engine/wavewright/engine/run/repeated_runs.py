@@ -4,7 +4,7 @@ make again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
@@ -21,29 +21,40 @@ _SECONDS_BETWEEN_LOOKS: Final = 0.2
 """Whether another retry has ended."""
 
 
-async def repeated_runs(
-    donor: RunState, journal: Journal, *, own: RunId | None = None
-) -> tuple[tuple[RunState, ...], tuple[RunState, ...]]:
+async def runs_repeated_by(donor: RunState, journal: Journal) -> tuple[RunState, ...]:
     """Return the runs that a run repeats, directly or through others, as far as the journal has
-    them, and the other retries of the first of them; the newest first.
+    them, the newest first.
+    """
+    runs = list[RunState]()
+    while donor.started is not None and donor.started.retry is not None:
+        donor = fold(await journal.load(donor.started.retry.run))
+        if donor.started is not None:
+            runs.append(donor)
+    return tuple(runs)
+
+
+async def other_retries(
+    donor: RunState,
+    donors_before: Iterable[RunState],
+    journal: Journal,
+    *,
+    own: RunId | None = None,
+) -> tuple[RunState, ...]:
+    """Return the retries of the first run that a retry repeats, but those that it repeats, the
+    newest first.
 
     Args:
-        donor: The run that a retry repeats.
+        donor: The run that the retry repeats.
+        donors_before: The runs that the donor repeats in its turn.
         journal: Where the runs are.
         own: The retry itself, where it has begun.
     """
     if donor.started is None:
         # The journal of a replay has the run alone.
-        return (), ()
-    before, newest = list[RunState](), donor
-    while newest.started is not None and newest.started.retry is not None:
-        newest = fold(await journal.load(newest.started.retry.run))
-        if newest.started is not None:
-            before.append(newest)
-    known = {own, *(state.run for state in (donor, *before))}
+        return ()
+    known = {own, *(state.run for state in (donor, *donors_before))}
     rows = await journal.list_retries(first_run_of(donor))
-    others = [fold(await journal.load(row.run)) for row in rows if row.run not in known]
-    return tuple(before), tuple(others)
+    return tuple([fold(await journal.load(row.run)) for row in rows if row.run not in known])
 
 
 def first_run_of(donor: RunState) -> RunId:
@@ -67,7 +78,7 @@ async def alone_of_retries(
     # The first run has ended, so that its lease is free for the one retry that writes.
     context = await _with_lease(context, attempt, retry.origin)
     try:
-        _, others = await repeated_runs(donor, attempt.journal, own=context.run)
+        others = await other_retries(donor, context.donors_before, attempt.journal, own=context.run)
         yield replace(context, other_retries=others)
     finally:
         with anyio.CancelScope(shield=True):

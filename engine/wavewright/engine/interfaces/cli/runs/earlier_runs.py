@@ -25,7 +25,7 @@ from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.permits import read_permits
 from wavewright.engine.run.project.tools import tools_of_plan
-from wavewright.engine.run.repeated_runs import repeated_runs
+from wavewright.engine.run.repeated_runs import other_retries, runs_repeated_by
 from wavewright.engine.run.retry import first_plan, outlook_lines, retry_of_run, retry_outlook
 from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.requested_jobs import job_of_run
@@ -138,5 +138,5 @@ async def _load_donors(
     """Return a run and those that it repeats, the newest first, and the other retries of the first."""
     async with open_journal(settings) as journal:
         newest = fold(await journal.load(run))
-        before, others = await repeated_runs(newest, journal)
-        return [newest, *before], others
+        before = await runs_repeated_by(newest, journal)
+        return [newest, *before], await other_retries(newest, before, journal)
