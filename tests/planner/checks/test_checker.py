@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.crash.run_size import volume
-from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.checker import check, errors_in
 from wavewright.planner.language.plan import Limits, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import JsonObject, JsonSchema, StepId
@@ -809,6 +809,7 @@ def test_an_input_that_is_written_as_a_type_is_told_from_a_value() -> None:
     assert "has values and no types: write a value, `days: …`" in hints["/let/cheap"]
     assert "has values and no types: write a value, `code: …`" in hints["/steps/1/params/code"]
     assert "no types" not in hints["/steps/2/params/code"]
+    assert {fault.hint for fault in errors_in(plan, None, TOOLS)} == {*hints.values()}
 
 
 @pytest.mark.parametrize(

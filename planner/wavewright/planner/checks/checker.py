@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from wavewright.config.sources import Source
@@ -81,43 +82,7 @@ def check(
         *unanswerable_steps(subject, finished, can_ask=can_ask, can_answer=can_answer),
         *check_budget(subject, allowance, finished, items_done or {}),
     ]
-    told = _with_hints_on_inputs(diagnostics, plan) if diagnostics else lint(subject)
-    return in_file_order(_as_written(told, plan), plan)
-
-
-def _with_hints_on_inputs(diagnostics: Iterable[Diagnostic], plan: Plan) -> Iterable[Diagnostic]:
-    """Yield diagnostics; where a text does not fit and reads an input that is written as the
-    declaration of a type, as other systems have it, the hint says that inputs are values.
-    """
-    declared = [name for name, value in plan.inputs.items() if _is_like_a_declaration(value)]
-    if not declared:
-        yield from diagnostics
-        return
-    texts = {text.pointer: text.text for text in plan_texts(plan)} | _texts_of_names(plan)
-    for diagnostic in diagnostics:
-        text = texts.get(diagnostic.pointer, "") if diagnostic.code in _TYPE_ERRORS else ""
-        read = [name for name in declared if re.search(rf"\binputs\.{name}\b", text)]
-        if read:
-            hint = f"`inputs` has values and no types: write a value, `{read[0]}: …`"
-            yield replace(diagnostic, hint=hint)
-        else:
-            yield diagnostic
-
-
-_TYPE_ERRORS = frozenset({"E304", "E312"})
-_DECLARING = frozenset({"default", "description", "enum", "format", "items", "required", "type"})
-_TYPE_NAMES = frozenset(
-    {"array", "boolean", "date", "datetime", "float", "int", "integer", "list", "number", "object"}
-    | {"str", "string"}
-)
-
-
-def _is_like_a_declaration(value: Json) -> bool:
-    """Whether a value looks like what declares an input elsewhere: `{type: string}`."""
-    if not isinstance(value, dict):
-        return False
-    name = value.get("type")
-    return isinstance(name, str) and name in _TYPE_NAMES and value.keys() <= _DECLARING
+    return in_file_order(_as_written(diagnostics or lint(subject), plan), plan)
 
 
 def _of_calls_to_come(
@@ -273,12 +238,50 @@ def check_partial(
 
 
 def _error_checks(subject: CheckContext) -> Iterable[Diagnostic]:
-    yield from check_document(subject)
-    yield from check_tools(subject)
-    yield from check_references(subject)
-    yield from check_graph(subject)
-    yield from _goal_rules(subject)
-    yield from _safety(subject)
+    found = chain(
+        check_document(subject),
+        check_tools(subject),
+        check_references(subject),
+        check_graph(subject),
+        _goal_rules(subject),
+        _safety(subject),
+    )
+    return _with_hints_on_inputs(found, subject.plan)
+
+
+def _with_hints_on_inputs(diagnostics: Iterable[Diagnostic], plan: Plan) -> Iterable[Diagnostic]:
+    """Yield diagnostics; where a text does not fit and reads an input that is written as the
+    declaration of a type, as other systems have it, the hint says that inputs are values.
+    """
+    declared = [name for name, value in plan.inputs.items() if _is_like_a_declaration(value)]
+    if not declared:
+        yield from diagnostics
+        return
+    texts = {text.pointer: text.text for text in plan_texts(plan)} | _texts_of_names(plan)
+    for diagnostic in diagnostics:
+        text = texts.get(diagnostic.pointer, "") if diagnostic.code in _TYPE_ERRORS else ""
+        read = [name for name in declared if re.search(rf"\binputs\.{name}\b", text)]
+        if read:
+            hint = f"`inputs` has values and no types: write a value, `{read[0]}: …`"
+            yield replace(diagnostic, hint=hint)
+        else:
+            yield diagnostic
+
+
+_TYPE_ERRORS = frozenset({"E304", "E312"})
+_DECLARING = frozenset({"default", "description", "enum", "format", "items", "required", "type"})
+_TYPE_NAMES = frozenset(
+    {"array", "boolean", "date", "datetime", "float", "int", "integer", "list", "number", "object"}
+    | {"str", "string"}
+)
+
+
+def _is_like_a_declaration(value: Json) -> bool:
+    """Whether a value looks like what declares an input elsewhere: `{type: string}`."""
+    if not isinstance(value, dict):
+        return False
+    name = value.get("type")
+    return isinstance(name, str) and name in _TYPE_NAMES and value.keys() <= _DECLARING
 
 
 def _goal_rules(subject: CheckContext) -> Iterable[Diagnostic]:
