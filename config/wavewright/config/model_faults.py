@@ -80,6 +80,8 @@ _PATTERNS = {
 }
 _MAX_DETAILS = 400
 """Findings of pydantic that are read; several may tell of one place."""
+_MAX_LISTED_FIELDS = 8
+"""Maximum fields of an object that a hint lists."""
 _MAX_LABEL_LENGTH = 100
 """Maximum characters of a name by which a node is called; with a longer one it is called by its
 path.
@@ -208,9 +210,6 @@ def _follow_location(
 
 # --- the kinds of faults
 # ------------------------------------------------------------------------------------
-
-
-_MAX_LISTED_FIELDS = 8
 
 
 def _wrong_type(

@@ -23,8 +23,9 @@ NoticeKind: TypeAlias = Literal[
     "job_dead",
     "message_dead",
 ]
-"""A person must answer, a run has ended without its goal, in or before its review, a budget has reached 80 %, an
-instant of a schedule was missed, a job was given up, a message was dead-lettered as it came in.
+"""A person must answer, a run has ended without its goal, in or before its review, a budget has
+reached 80 %, an instant of a schedule was missed, a job was given up, a message was dead-lettered
+as it came in.
 """
 NoticeRuleName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")]
 

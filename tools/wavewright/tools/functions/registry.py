@@ -45,12 +45,12 @@ from wavewright.tools.functions.contracts import (
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.injected import MemoryRunData
 from wavewright.tools.functions.options import ToolOptions
-from wavewright.tools.functions.tool import NoAgents, Tool, ToolCall, ToolFunction, Tools
+from wavewright.tools.functions.tool import NoAgents, Tool, ToolCall, ToolFunction
 
 _HOST: Final = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 
 
-class Registry(Tools):
+class Registry(Mapping[str, Tool]):
     """Tools by name. A mapping, so it is what the executor takes.
 
     >>> from wavewright.tools import Registry
