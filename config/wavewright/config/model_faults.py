@@ -113,7 +113,7 @@ def model_faults(
         for detail in details
         if not _counts_valid_items(detail)
     ]
-    misspelt = set(_misspelled_fields(findings))
+    misspelt = set(_misspelled_fields(findings, model))
     return list(
         _merge_findings(
             [finding for finding in findings if finding.missing not in misspelt],
@@ -133,17 +133,21 @@ def _counts_valid_items(detail: ErrorDetails) -> bool:
     return is_short and len(items) >= bounds.get("min_length", 0)
 
 
-def _misspelled_fields(findings: Sequence[_Finding]) -> Iterator[JsonPath]:
-    """Yield the paths of missing fields that a similar unknown field beside them explains."""
+def _misspelled_fields(findings: Sequence[_Finding], model: type[BaseModel]) -> Iterator[JsonPath]:
+    """Yield the paths of missing fields that an unknown field beside them explains: one of a similar
+    name, or of a name that other systems give it.
+    """
     missing: dict[JsonPath, list[str]] = {}
     for finding in findings:
         if finding.missing is not None:
             missing.setdefault(finding.missing[:-1], []).append(str(finding.missing[-1]))
     for finding in findings if missing else ():
         if finding.fault.kind == "unknown_field":
-            absent = missing.get(finding.path[:-1], [])
-            for near in similar_names(str(finding.path[-1]), absent):
-                yield (*finding.path[:-1], near)
+            owner, name = finding.path[:-1], str(finding.path[-1])
+            for near in similar_names(name, missing.get(owner, [])):
+                yield (*owner, near)
+            if (meant := _name_here(model, owner, name)) is not None:
+                yield (*owner, meant)
 
 
 def _merge_findings(
@@ -241,7 +245,7 @@ def _unknown(path: JsonPath, value: JsonValue, model: type[BaseModel], name: str
     known = sorted(_fields_at(model, path[:-1]))
     field = str(path[-1])
     message = f"{field!r} is no field of {node_name(path[:-1], value, name)}"
-    meant = _other_names_at(model, path[:-1]).get(field.lower())
+    meant = _name_here(model, path[:-1], field)
     hint = suggest_nearest(field, known) if meant is None else f"it is called {meant!r} here"
     for length in reversed(range(len(path) - 1)):
         # It is written too deep, as the gates of a plan are in one of its steps.
@@ -373,12 +377,15 @@ def _fields_at(model: type[BaseModel], path: Sequence[str | int]) -> set[str]:
     return names
 
 
-def _other_names_at(model: type[BaseModel], path: Sequence[str | int]) -> Mapping[str, str]:
-    """Return what the models that are valid at a path say of `other_names` of their fields."""
-    names: dict[str, str] = {}
+def _name_here(model: type[BaseModel], path: JsonPath, name: str) -> str | None:
+    """Return what the models that are valid at a path call a field to which other systems give a
+    name.
+    """
     for branch in _types_at(model, path):
-        names |= getattr(branch, "other_names", {})
-    return names
+        other_names: Mapping[str, str] = getattr(branch, "other_names", {})
+        if name.lower() in other_names:
+            return other_names[name.lower()]
+    return None
 
 
 def _types_at(model: type[BaseModel], path: Sequence[str | int]) -> Iterator[object]:

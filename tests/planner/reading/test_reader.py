@@ -128,7 +128,17 @@ def test_what_other_systems_write_is_said_in_the_words_of_plans(step: str, hint:
     ],
 )
 def test_what_other_systems_call_parts_of_a_plan_is_said_in_its_words(plan: str, hint: str) -> None:
-    assert f"= help: {hint}" in complaints(plan)
+    said = complaints(plan)
+
+    assert f"= help: {hint}" in said
+    assert said.count("error[") == 1
+
+
+def test_a_tool_of_another_name_is_no_missing_tool() -> None:
+    said = complaints("steps:\n  - {id: a, uses: read_gauge}\n")
+
+    assert "= help: it is called 'tool' here" in said
+    assert said.count("error[") == 1
 
 
 def test_a_person_may_not_write_what_only_a_repair_can_read() -> None:
