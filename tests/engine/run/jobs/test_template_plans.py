@@ -179,7 +179,7 @@ def test_a_goal_that_is_the_name_of_a_template_is_not_taken_as_words(tmp_path: P
     job = tmp_path / "it.job.yaml"
     plan = "plan: {steps: [{id: a, tool: echo, params: {text: hi}}]}\n"
 
-    for text in ("goal: echoes\n", f"goal: echoes\n{plan}"):
+    for text in ("goal: echoes\n", 'goal: " echoes "\n', f"goal: echoes\n{plan}"):
         job.write_text(text)
         with pytest.raises(PlanError, match="'echoes' is the name of a goal template") as caught:
             resolve_job_file(job, None, settings)

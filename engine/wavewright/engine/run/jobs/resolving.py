@@ -274,9 +274,9 @@ def _parts_of_job(
             draft = draft or template_draft(
                 template, named, settings, faults, is_planned=job.plan == AUTO_PLAN
             )
-    elif job.goal and job.goal in template_names(settings):
-        message = f"the goal {job.goal!r} is the name of a goal template, which it would not follow"
-        hint = f"write 'goal_template: {job.goal}', or a goal of more words"
+    elif job.goal and (words := job.goal.strip()) in template_names(settings):
+        message = f"the goal {words!r} is the name of a goal template, which it would not follow"
+        hint = f"write 'goal_template: {words}', or a goal of more words"
         faults.add([make_diagnostic("E107", "/goal", message, hint)], document)
     if job.name is None:
         job = job.model_copy(update={"name": _name_of(template, file)})
