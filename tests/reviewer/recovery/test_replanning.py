@@ -319,6 +319,11 @@ GATES: Json = no_recipe().plan.model_dump(mode="json", by_alias=True, exclude_de
             id="replaces_a_finished_step",
         ),
         pytest.param(
+            {"reason": "r", "ops": [{"op": "replace", "id": "prices", "params": NEWER["params"]}]},
+            "r",
+            id="replaces_by_parameters",
+        ),
+        pytest.param(
             {"reason": "r", "ops": [{**ADDED, "supersede": {"step": "prices"}}]}, "r", id="no_op"
         ),
         pytest.param(

@@ -442,7 +442,8 @@ def _gathered(op: JsonObject) -> JsonObject:
     kept = {name: entry for name, entry in _without_empty_fields(told).items() if name != "reason"}
     form, step = kept.get("op"), kept.get("step")
     beside = {name: entry for name, entry in kept.items() if name not in ("op", "step")}
-    if step is None and (form == "supersede" or "tool" in _canonical_names(beside)):
+    says_call = not {"tool", "params"}.isdisjoint(_canonical_names(beside))
+    if step is None and (form == "supersede" or says_call):
         step, beside = beside, {}
     if not isinstance(form, str) or form not in _WITH_STEP or not isinstance(step, dict):
         # Why it is done is the reason of the patch, and what is removed waits for nothing.
